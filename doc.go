@@ -1,2 +1,42 @@
 // Package sqllock makes database session locks safe to use through a database/sql pool.
+//
+// A session lock (a PostgreSQL advisory lock, a MySQL or MariaDB named lock) belongs to a physical connection, and a
+// pool hands those around: forget one unlock, and the connection goes back to the pool still holding the lock, while
+// everybody else is locked out. The guarded driver tracks the session locks of each physical connection and
+// discards a connection that comes back still holding one:
+//
+//	import _ "github.com/sqllock/sqllock/pgxlock" // registers "pgx-sqllock"; mysqllock registers "mysql-sqllock"
+//
+//	db, err := sql.Open("pgx-sqllock", dsn) // was: sql.Open("pgx", dsn)
+//
+// # Keep or discard
+//
+// When a connection comes back to the pool, in this order:
+//
+//   - the driver itself says that it is not valid: that stands, and nothing is sent;
+//   - something is unverified: the server is asked, within one bound (by default a second). Clean: the connection is
+//     kept. Not clean: a leak. No answer, or nothing to ask: discarded and reported as [Unverified];
+//   - something is held: a [Leak], reported; then the [Policy] decides, by default [Discard];
+//   - otherwise it is kept, without I/O.
+//
+// Discard means that the session ends, whatever pool lies below the driver.
+//
+// A lock is followed exactly, and nothing is ever asked, where calls are sent in their plain form: a query whose
+// whole select list is one lock call, with literal or parameter keys, whose row is read. Everything else that may take
+// a lock makes the session unverified.
+//
+// # What text cannot show
+//
+// Locks that are taken inside of functions, procedures, triggers and views are not seen, nor is a function of one's own that
+// stands before the server's in search_path: [WithLockFunctions] names one's own locking functions, and
+// WithProbe([ProbeAlways]) asks at every return, for one round trip each.
+//
+// # Files
+//
+//   - driver.go: Wrap, WrapConnector, OpenDB; conn.go: the guarded connection and its direct lane
+//   - prefilter.go, lexer.go, statement.go: statement text -> what it may do to the session's locks
+//   - lane.go, observation.go: the observed lane, where one statement's result is followed
+//   - holdtable.go, settle.go: what one physical connection holds
+//   - leakguard.go, session.go: keep or discard; the few statements of the guard's own
+//   - report.go, pool.go, option.go: what users see and set
 package sqllock

@@ -25,8 +25,8 @@ const (
 	verbTryTxLock           // pg_try_advisory_xact_lock[_shared]
 	verbBegin               // BEGIN, START TRANSACTION, XA START
 	verbEnd                 // COMMIT, END, ROLLBACK, ABORT, PREPARE TRANSACTION: without AND CHAIN, not TO SAVEPOINT
-	verbLockTables          // LOCK TABLE[S], FLUSH TABLES t WITH READ LOCK
-	verbLockGlobal          // FLUSH TABLES WITH READ LOCK, FLUSH TABLES t FOR EXPORT: survive START TRANSACTION
+	verbLockTables          // LOCK TABLE[S], FLUSH TABLES t WITH READ LOCK, FLUSH TABLES t FOR EXPORT: START TRANSACTION frees them
+	verbLockGlobal          // FLUSH TABLES WITH READ LOCK: survives START TRANSACTION
 	verbUnlockTables        // UNLOCK TABLE[S]: frees both of the above
 	verbLockInstance        // LOCK INSTANCE FOR BACKUP
 	verbUnlockInstance      // UNLOCK INSTANCE
@@ -51,7 +51,7 @@ type statement struct {
 	shared bool       // verbAcquire, verbTry, verbRelease: the shared form
 	keys   [2]operand // the call's keys; GET_LOCK's time-out is not one
 	nkeys  int
-	object string // LOCK TABLES, BACKUP LOCK, HANDLER: the name as written, for reports
+	object string // LOCK TABLES, BACKUP LOCK: the (first) name as written; BACKUP STAGE: STAGE; HANDLER: its alias or table
 
 	may    class // it may change these in a way that neither text nor result can prove
 	frees  class // it may release some of these (only): counts while something of the class is held
@@ -61,4 +61,37 @@ type statement struct {
 	txLock bool  // it calls the xact family in a form that is not plain
 	opens  bool  // several statements: the last word on transactions opens one
 	ends   bool  // several statements: the last word on transactions ends one
+}
+
+// harmless reports whether the text does nothing that concerns session locks.
+func (s statement) harmless() bool { return s == statement{} }
+
+// touches returns the class that a verb's effect belongs to.
+func touches(_ Dialect, v verb) class {
+	switch v {
+	case verbAcquire, verbTry, verbRelease, verbReleaseAll, verbDiscardAll:
+		return classLocks
+	case verbBegin, verbEnd:
+		return classTx
+	case verbLockTables, verbLockGlobal, verbUnlockTables, verbLockInstance, verbUnlockInstance, verbBackup, verbBackupEnd:
+		return classTables
+	case verbHandlerOpen, verbHandlerClose:
+		return classHandler
+	}
+	return 0 // transaction locks belong to no class; the others only end what marks tell of
+}
+
+// releases reports whether a verb can only release.
+func (v verb) releases() bool {
+	switch v {
+	case verbRelease, verbReleaseAll, verbUnlockTables, verbUnlockInstance, verbBackupEnd, verbHandlerClose:
+		return true
+	}
+	return false
+}
+
+// recognise says what text may do to the session's locks. It never fails: a text that is no SQL may do something or not.
+func recognise(d Dialect, text string, fns lockFunctions) statement {
+	r := recogniser{dialect: d, text: text, fns: fns}
+	return r.recognise()
 }

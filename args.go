@@ -9,7 +9,7 @@ import (
 )
 
 // isPlainValue says whether v is one of the values that every driver just sends. pgx also takes arguments
-// that change what is sent: they are looked at closely, in leadingArgs.
+// that change what is sent: they are looked at closely.
 func isPlainValue(v driver.Value) bool {
 	switch v.(type) {
 	case nil, int64, string, int, bool, float64, []byte, time.Time, int32:
@@ -20,36 +20,42 @@ func isPlainValue(v driver.Value) bool {
 
 const pgxPath = "github.com/jackc/pgx/"
 
-// leadingArgs counts the options of pgx that precede the arguments proper,
-// and says whether an unknown QueryRewriter replaces the text that is sent.
-func leadingArgs(args []driver.NamedValue) (skip int, rewritten bool) {
-	for _, a := range args {
-		if isPlainValue(a.Value) {
-			break
-		}
-		t := reflect.TypeOf(a.Value)
-		own := strings.HasPrefix(t.PkgPath(), pgxPath)
-		switch name := t.Name(); {
-		case own && (name == "QueryExecMode" || name == "QueryResultFormats" || name == "QueryResultFormatsByOID"):
-			skip++
-			continue
-		case own && (name == "NamedArgs" || name == "StrictNamedArgs"):
-			return skip, false // these only replace @names by arguments
-		}
-		_, rewritten = t.MethodByName("RewriteQuery")
-		return skip, rewritten
+// pgxType returns the name of v's type if it is one of pgx's.
+func pgxType(v any) string {
+	if t := reflect.TypeOf(v); strings.HasPrefix(t.PkgPath(), pgxPath) {
+		return t.Name()
 	}
-	return skip, false
+	return ""
+}
+
+// leadingOptions counts the options of pgx that precede the arguments proper.
+func leadingOptions(args []driver.NamedValue) int {
+	for i, a := range args {
+		if isPlainValue(a.Value) {
+			return i
+		}
+		switch pgxType(a.Value) {
+		case "QueryExecMode", "QueryResultFormats", "QueryResultFormatsByOID":
+		default:
+			return i
+		}
+	}
+	return len(args)
+}
+
+// rewrites says whether an argument replaces the text that pgx sends by one that is not seen here.
+func rewrites(v any) bool {
+	switch pgxType(v) {
+	case "NamedArgs", "StrictNamedArgs": // these only replace @names by arguments
+		return false
+	}
+	_, ok := reflect.TypeOf(v).MethodByName("RewriteQuery")
+	return ok
 }
 
 // recognise says what a call may do, and whether that has to be observed.
-func (c *conn) recognise(query string, args []driver.NamedValue) (statement, bool) {
+func (c *conn) recognise(query string) (statement, bool) {
 	s := recognise(c.pool.cfg.dialect, query, c.pool.cfg.functions)
-	if c.pool.cfg.dialect == DialectPostgres && len(args) > 0 {
-		if _, rewritten := leadingArgs(args); rewritten {
-			s = statement{may: classLocks | classTx}
-		}
-	}
 	return s, c.table.concerns(s)
 }
 
@@ -57,7 +63,7 @@ func (c *conn) recognise(query string, args []driver.NamedValue) (statement, boo
 func keyOf(d Dialect, s statement, args []driver.NamedValue) (lockKey, bool) {
 	skip := 0
 	if d == DialectPostgres {
-		skip, _ = leadingArgs(args)
+		skip = leadingOptions(args)
 	}
 	var parts [2]string
 	for i, op := range s.keys[:s.nkeys] {

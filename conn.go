@@ -101,16 +101,16 @@ func (c *conn) presented() driver.Conn {
 func (c *conn) guarded() *conn { return c }
 
 // direct says whether a call may take the direct lane: nothing in it concerns session locks.
-func (c *conn) direct(query string, args []driver.NamedValue) bool {
-	return !c.watched && ordinary(c.pool.cfg.dialect, query) && (len(args) == 0 || isPlainValue(args[0].Value))
+func (c *conn) direct(query string) bool {
+	return !c.watched && ordinary(c.pool.cfg.dialect, query)
 }
 
 func (q querying) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	c := q.c
-	if c.direct(query, args) {
+	if c.direct(query) {
 		return c.base.queryer.QueryContext(ctx, query, args)
 	}
-	s, ok := c.recognise(query, args)
+	s, ok := c.recognise(query)
 	if !ok {
 		return c.base.queryer.QueryContext(ctx, query, args)
 	}
@@ -119,10 +119,10 @@ func (q querying) QueryContext(ctx context.Context, query string, args []driver.
 
 func (e execing) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	c := e.c
-	if c.direct(query, args) {
+	if c.direct(query) {
 		return c.base.execer.ExecContext(ctx, query, args)
 	}
-	s, ok := c.recognise(query, args)
+	s, ok := c.recognise(query)
 	if !ok {
 		return c.base.execer.ExecContext(ctx, query, args)
 	}
@@ -140,7 +140,7 @@ func (c *conn) Prepare(query string) (driver.Stmt, error) {
 
 // PrepareContext returns the driver's own statement, unless running it may concern session locks.
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	if c.direct(query, nil) {
+	if c.direct(query) {
 		return c.base.PrepareContext(ctx, query)
 	}
 	s := recognise(c.pool.cfg.dialect, query, c.pool.cfg.functions)

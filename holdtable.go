@@ -167,14 +167,8 @@ func (t *holdTable) raiseLocked(d class, o *observation) {
 // failedLocked: "not held" is not proven by an error, and neither is "released".
 func (t *holdTable) failedLocked(o *observation) {
 	c := touches(t.pool.cfg.dialect, o.s.verb)
-	switch o.s.verb {
-	case verbNone, verbTxLock, verbTryTxLock:
+	if (o.s.verb.releases() || o.s.verb == verbDiscardAll) && !t.holdsLocked(c) {
 		return
-	case verbRelease, verbReleaseAll, verbUnlockTables, verbUnlockInstance, verbBackupEnd, verbHandlerClose,
-		verbDiscardAll, verbDeallocateAll, verbCloseAll:
-		if !t.holdsLocked(c) {
-			return
-		}
 	}
 	t.raiseLocked(c, o)
 }
@@ -221,29 +215,23 @@ func (t *holdTable) txLockLocked(o *observation) *Report {
 
 // plainLocked applies a plain statement that is no call of a lock function.
 func (t *holdTable) plainLocked(o *observation) {
-	key := lockKey{name: o.s.object}
 	switch o.s.verb {
 	case verbBegin:
 		t.manualTx = o.doubt()
-		t.dropKindLocked(kindTable)
+		t.dropKindLocked(kindTable) // MySQL: START TRANSACTION frees them
 	case verbEnd:
 		t.endTxLocked(o)
 	case verbLockTables:
-		t.dropKindLocked(kindTable)
-		key.kind = kindTable
-		t.addLocked(key, o)
+		t.dropKindLocked(kindTable) // so does LOCK TABLES, first of all
+		t.takeLocked(kindTable, o)
 	case verbLockGlobal:
-		key.kind = kindGlobal
-		t.addLocked(key, o)
+		t.takeLocked(kindGlobal, o)
 	case verbLockInstance:
-		key.kind = kindInstance
-		t.addLocked(key, o)
+		t.takeLocked(kindInstance, o)
 	case verbBackup:
-		key.kind = kindBackup
-		t.addLocked(key, o)
+		t.takeLocked(kindBackup, o)
 	case verbHandlerOpen:
-		key.kind = kindHandler
-		t.addLocked(key, o)
+		t.takeLocked(kindHandler, o)
 	case verbUnlockTables:
 		t.dropKindLocked(kindTable)
 		t.dropKindLocked(kindGlobal)
@@ -252,8 +240,7 @@ func (t *holdTable) plainLocked(o *observation) {
 	case verbBackupEnd:
 		t.dropKindLocked(kindBackup)
 	case verbHandlerClose:
-		key.kind = kindHandler
-		t.dropLocked(key)
+		t.dropLocked(lockKey{kind: kindHandler, name: o.s.object})
 	case verbDiscardAll:
 		t.clearLocked(classLocks)
 		t.marks, t.cursor = 0, false
@@ -264,6 +251,11 @@ func (t *holdTable) plainLocked(o *observation) {
 	case verbCloseAll:
 		t.cursor = false
 	}
+}
+
+// takeLocked adds a lock that its own statement names.
+func (t *holdTable) takeLocked(kind holdKind, o *observation) {
+	t.addLocked(lockKey{kind: kind, name: o.s.object}, o)
 }
 
 // endTxLocked: the end of a transaction runs what a WITH HOLD cursor was declared for.

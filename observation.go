@@ -99,9 +99,7 @@ func (o *observation) finish(err error, exec bool) {
 	}
 	o.c.noteErr(err)
 	r := o.c.table.finish(o, err, exec)
-	if o.c.table.marked() {
-		o.c.watched = true
-	}
+	o.c.watched = len(o.c.pool.cfg.functions) > 0 || o.c.table.marked()
 	if r != nil {
 		o.c.pool.misplaced(o.c, o.key, r)
 		o.c.pool.deliver(*r)

@@ -155,3 +155,10 @@ func (t *holdTable) unwrapped(d Dialect) {
 	defer t.mu.Unlock()
 	t.raiseLocked(classesOf(d), &observation{text: "sqllock.Unwrap", since: time.Now()})
 }
+
+// rewritten: an argument replaces the text that is sent.
+func (t *holdTable) rewritten() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.raiseLocked(classesOf(t.pool.cfg.dialect), &observation{text: "a pgx.QueryRewriter that is not known", since: time.Now()})
+}

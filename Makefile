@@ -1,0 +1,33 @@
+# A change must pass `make lint build test`. `make servers` brings what the tests need, once.
+
+MODULES     := $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path '*/.*/*' | sort))
+STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 10s
+
+# each runs a command in every module: the library's, and those of the examples and benchmarks.
+each = @set -e; for m in $(MODULES); do echo "$$m: $(1)"; (cd $$m && $(1)); done
+
+.PHONY: build lint test bench fuzz servers
+
+build:
+	$(call each,go build ./...)
+
+lint:
+	@echo gofmt -l .; test -z "$$(gofmt -l . | tee /dev/stderr)"
+	$(call each,go vet ./...)
+	$(call each,$(STATICCHECK) ./...)
+	$(call each,go mod tidy -diff)
+
+test:
+	go test -race -shuffle=on ./...
+	@test ! -f examples/go.mod || (set -x; cd examples && go test -race -shuffle=on ./...)
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+	@test ! -f bench/go.mod || (set -x; cd bench && go test -run '^$$' -bench . -benchmem ./...)
+
+fuzz:
+	scripts/fuzz.sh $(FUZZTIME)
+
+servers:
+	scripts/servers.sh

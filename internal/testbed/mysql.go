@@ -1,0 +1,165 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+)
+
+var mariadb = &engine{
+	kind:      KindMariaDB,
+	env:       "SQLLOCK_MARIADB_DSN",
+	parse:     func(dsn string) (*Server, error) { return parseMySQL(KindMariaDB, dsn) },
+	find:      func() (string, error) { return lookPath("mariadbd", "/usr/sbin", "/usr/libexec", "/usr/local/sbin") },
+	fill:      installMariaDB,
+	recipe:    "1" + accounts,
+	command:   mariadbCommand,
+	login:     mysqlLogin,
+	hello:     mysqlHello,
+	fast:      syscall.SIGTERM,
+	immediate: syscall.SIGKILL,
+}
+
+var mysqld = &engine{
+	kind:      KindMySQL,
+	env:       "SQLLOCK_MYSQL_DSN",
+	parse:     func(dsn string) (*Server, error) { return parseMySQL(KindMySQL, dsn) },
+	find:      findMySQL,
+	fill:      initializeMySQL,
+	recipe:    "1" + accounts,
+	command:   mysqlCommand,
+	login:     mysqlLogin,
+	hello:     mysqlHello,
+	fast:      syscall.SIGTERM,
+	immediate: syscall.SIGKILL,
+}
+
+var mysqlLogin = Server{user: "test", password: "test", database: "test"}
+
+// accounts is run once, one statement a line, as --init-file and --bootstrap want them.
+const accounts = `CREATE USER 'test'@'%' IDENTIFIED BY 'test';
+GRANT ALL ON *.* TO 'test'@'%' WITH GRANT OPTION;
+CREATE DATABASE test;
+`
+
+// commonMySQL is what both servers understand. Durability is traded for speed; the performance schema is how
+// Held sees locks.
+func commonMySQL(dir string) []string {
+	args := []string{
+		"--datadir=" + dir, "--skip-log-bin", "--innodb-buffer-pool-size=32M", "--innodb-use-native-aio=0",
+		"--innodb-flush-log-at-trx-commit=0", "--innodb-log-buffer-size=1M", "--innodb-doublewrite=OFF", "--max-connections=200",
+		"--performance-schema=ON", "--performance-schema-instrument=wait/lock/metadata/sql/mdl=ON",
+	}
+	if isRoot() {
+		args = append(args, "--user=root") // or it refuses to start
+	}
+	return args
+}
+
+// listen is where a server listens and how it answers mysqlHello.
+func listen(p *program) []string {
+	return []string{
+		fmt.Sprint("--port=", p.port), "--bind-address=127.0.0.1", "--skip-name-resolve", "--report-host=" + p.name,
+		"--socket=" + filepath.Join(p.dir, "s"), "--pid-file=" + filepath.Join(p.dir, "pid"),
+	}
+}
+
+const smallMariaDBLog = "--innodb-log-file-size=8M" // the default's 96M take long to copy
+
+func installMariaDB(bin, dir string, as *account) error {
+	install, err := lookPath("mariadb-install-db", filepath.Join(filepath.Dir(bin), "../bin"), filepath.Join(filepath.Dir(bin), "../scripts"))
+	if err != nil {
+		return err
+	}
+	args := append([]string{"--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", smallMariaDBLog}, commonMySQL(dir)...)
+	if err := runQuietly(exec.Command(install, args...), dir, as); err != nil {
+		return err
+	}
+	bootstrap := exec.Command(bin, append([]string{"--no-defaults", "--bootstrap", smallMariaDBLog}, commonMySQL(dir)...)...)
+	bootstrap.Stdin = strings.NewReader("FLUSH PRIVILEGES;\n" + accounts)
+	return runQuietly(bootstrap, dir, as)
+}
+
+func mariadbCommand(p *program) []string {
+	argv := append([]string{p.bin, "--no-defaults", smallMariaDBLog, "--innodb-flush-method=nosync"}, commonMySQL(p.data())...)
+	return append(append(argv, listen(p)...), p.args...)
+}
+
+// findMySQL looks for a real MySQL: on Debian, mysqld in PATH is MariaDB's.
+func findMySQL() (string, error) {
+	if bin := filepath.Join(unpacked(), "usr/sbin/mysqld"); isProgram(bin) {
+		return bin, nil
+	}
+	bin, err := lookPath("mysqld", "/usr/sbin", "/usr/libexec", "/usr/local/mysql/bin")
+	if err != nil {
+		return "", err
+	}
+	version, err := exec.Command(bin, "--version").Output()
+	if err != nil || strings.Contains(string(version), "MariaDB") {
+		return "", fmt.Errorf("the mysqld in PATH is not MySQL's but %s", bin)
+	}
+	return bin, nil
+}
+
+// unpacked is where `make servers` puts MySQL.
+func unpacked() string { return filepath.Join(cacheDir(), "mysql", "root") }
+
+// mysqlProgram is how to run bin: an unpacked one needs the libraries that were unpacked with it.
+func mysqlProgram(bin string) []string {
+	if !strings.HasPrefix(bin, unpacked()) {
+		return []string{bin, "--no-defaults"}
+	}
+	loaders, _ := filepath.Glob(filepath.Join(unpacked(), "usr/lib/*-linux-gnu/ld-linux-*.so.*"))
+	if len(loaders) == 0 {
+		return []string{bin, "--no-defaults"}
+	}
+	return []string{loaders[0], "--library-path", filepath.Dir(loaders[0]), bin, "--no-defaults", "--basedir=" + filepath.Join(unpacked(), "usr")}
+}
+
+const smallMySQLLog = "--innodb-redo-log-capacity=8M"
+
+func initializeMySQL(bin, dir string, as *account) error {
+	sql := dir + ".sql"
+	if err := os.WriteFile(sql, []byte(accounts), 0o644); err != nil {
+		return err
+	}
+	defer os.Remove(sql)
+	argv := append(mysqlProgram(bin), "--initialize-insecure", "--init-file="+sql, smallMySQLLog)
+	argv = append(argv, commonMySQL(dir)...)
+	if err := runQuietly(exec.Command(argv[0], argv[1:]...), dir, as); err != nil {
+		return err
+	}
+	return os.Remove(filepath.Join(dir, "auto.cnf")) // the server's identity, which copies must not share
+}
+
+func mysqlCommand(p *program) []string {
+	argv := append(mysqlProgram(p.bin), smallMySQLLog, "--innodb-flush-method=nosync", "--mysqlx=OFF", "--secure-file-priv=NULL")
+	argv = append(argv, commonMySQL(p.data())...)
+	return append(append(argv, listen(p)...), p.args...)
+}
+
+func mysqlHello(ctx context.Context, s *Server) (name, version string, err error) {
+	err = s.ask(ctx, "SELECT COALESCE(@@report_host, ''), VERSION()", &name, &version)
+	return name, version, err
+}
+
+func parseMySQL(kind, dsn string) (*Server, error) {
+	cfg, err := mysqldriver.ParseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Net != "tcp" {
+		return nil, fmt.Errorf("the DSN's network is %q; the test bed knows tcp", cfg.Net)
+	}
+	s := &Server{Kind: kind, user: cfg.User, password: cfg.Passwd, database: cfg.DBName, wide: true}
+	s.Host, s.Port = splitAddr(cfg.Addr)
+	_, s.params, _ = strings.Cut(dsn, "?")
+	_, s.Version, err = mysqlHello(context.Background(), s)
+	return s, err
+}

@@ -1,0 +1,86 @@
+package testbed
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+)
+
+// cacheDir is where data folders wait to be copied and where `make servers` unpacks MySQL.
+func cacheDir() string {
+	if dir := os.Getenv("SQLLOCK_CACHE"); dir != "" {
+		return dir
+	}
+	if dir, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(dir, "sqllock")
+	}
+	return filepath.Join(os.TempDir(), "sqllock-cache") // no HOME: a bare CI environment
+}
+
+// copyTemplate makes data a copy of e's template. A template never changes, so it is copied without a lock.
+func (e *engine) copyTemplate(bin, scratch, data string) error {
+	template, err := e.template(bin, scratch)
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(data, os.DirFS(template)); err != nil {
+		return err
+	}
+	return os.Chmod(data, 0o700) // PostgreSQL insists
+}
+
+// template returns e's cached data folder. It is made on first use: that takes seconds, copying it a fraction of one.
+func (e *engine) template(bin, scratch string) (string, error) {
+	dir := filepath.Join(cacheDir(), "templates", e.templateName(bin))
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := flock(dir + ".lock") // test processes run side by side
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	fresh := filepath.Join(scratch, "template-"+randomName())
+	defer os.RemoveAll(fresh)
+	if err := e.fillFor(bin, fresh); err != nil {
+		return "", err
+	}
+	return dir, publish(fresh, dir)
+}
+
+// fillFor fills a new folder that belongs to the program's user.
+func (e *engine) fillFor(bin, dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if err := give(dir, e.user()); err != nil {
+		return err
+	}
+	return e.fill(bin, dir, e.user())
+}
+
+// templateName changes with the program and with the recipe.
+func (e *engine) templateName(bin string) string {
+	h := fnv.New64a()
+	fmt.Fprint(h, bin, e.recipe)
+	if info, err := os.Stat(bin); err == nil {
+		fmt.Fprint(h, info.Size(), info.ModTime().UnixNano())
+	}
+	return fmt.Sprintf("%s-%x", e.kind, h.Sum64())
+}
+
+// publish copies fresh to dir so that nobody ever sees half of it.
+func publish(fresh, dir string) error {
+	half := dir + ".half"
+	if err := os.RemoveAll(half); err != nil {
+		return err
+	}
+	if err := os.CopyFS(half, os.DirFS(fresh)); err != nil {
+		return err
+	}
+	return os.Rename(half, dir)
+}

@@ -1,0 +1,48 @@
+#!/bin/bash
+# unpack-mysql.sh FOLDER: a real MySQL server, which Debian's stable releases do not have.
+# It is unpacked from the unstable suite to FOLDER/root with all the libraries that it needs, libc included, and never
+# installed: the system stays as it is. Done once; after that it only looks.
+set -euo pipefail
+folder=$1 package=mysql-server-core suite=sid
+root=$folder/root half=$folder/half
+
+mkdir -p "$folder"
+exec 9>"$folder/lock"
+flock 9 # two at once would unpack into each other
+[ ! -d "$root" ] || exit 0
+
+mirror() { # the mirror that this machine's own apt uses
+  { cat /etc/apt/sources.list.d/*.sources | awk '/^URIs:/ {print $2}'
+    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list | awk '/^deb / {for (i = 2; i <= NF; i++) if ($i ~ /^http/) print $i}'
+  } 2>/dev/null | grep -m 1 '/debian/\?$'
+}
+from=$(mirror || true)
+if [ -z "$from" ]; then
+  echo "unpack-mysql.sh needs a Debian mirror in apt's sources. Install MySQL, or set SQLLOCK_MYSQL_DSN." >&2
+  exit 1
+fi
+
+apt=$folder/apt
+rm -rf "$apt" "$half"
+mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$half"
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $from $suite main" >"$apt/sources.list"
+# An empty package database makes apt plan every library. Perl counts as installed: only unused tools want it.
+cat >"$apt/status" <<STATUS
+Package: perl
+Status: install ok installed
+Architecture: $(dpkg --print-architecture)
+Multi-Arch: allowed
+Version: 9999
+Maintainer: nobody
+Description: not needed
+
+STATUS
+options=(-qq -y -oDir::Etc::sourcelist="$apt/sources.list" -oDir::Etc::sourceparts=/dev/null -oDir::State::Lists="$apt/lists"
+  -oDir::State::status="$apt/status" -oDir::State::extended_states="$apt/extended" -oDir::Cache::archives="$apt/archives"
+  -oDir::Cache::pkgcache= -oDir::Cache::srcpkgcache= -oAPT::Sandbox::User=root -oAcquire::Languages=none
+  -oAcquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -oAcquire::Retries=3 -oDebug::NoLocking=1)
+apt-get "${options[@]}" update
+apt-get "${options[@]}" --no-install-recommends --download-only install "$package" >/dev/null
+for archive in "$apt"/archives/*.deb; do dpkg-deb -x "$archive" "$half"; done
+rm -rf "$apt" "$half"/usr/bin "$half"/usr/share/{doc,man,locale,lintian,gcc,gdb,bug} "$half"/usr/lib/*/gconv
+mv "$half" "$root" # whoever sees it sees all of it

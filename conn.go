@@ -107,29 +107,37 @@ func (c *conn) direct(query string) bool {
 
 func (q querying) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	c := q.c
-	if c.direct(query) {
-		return c.base.queryer.QueryContext(ctx, query, args)
+	if !c.direct(query) {
+		if s, ok := c.recognise(query); ok {
+			return c.lane.query(c, ctx, s, query, args)
+		}
 	}
-	s, ok := c.recognise(query)
-	if !ok {
-		return c.base.queryer.QueryContext(ctx, query, args)
+	rows, err := c.base.queryer.QueryContext(ctx, query, args)
+	if err != nil {
+		c.noteErr(err)
 	}
-	return c.lane.query(c, ctx, s, query, args)
+	return rows, err
 }
 
 func (e execing) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	c := e.c
-	if c.direct(query) {
-		return c.base.execer.ExecContext(ctx, query, args)
+	if !c.direct(query) {
+		if s, ok := c.recognise(query); ok {
+			return c.lane.exec(c, ctx, s, query, args)
+		}
 	}
-	s, ok := c.recognise(query)
-	if !ok {
-		return c.base.execer.ExecContext(ctx, query, args)
+	res, err := c.base.execer.ExecContext(ctx, query, args)
+	if err != nil {
+		c.noteErr(err)
 	}
-	return c.lane.exec(c, ctx, s, query, args)
+	return res, err
 }
 
+// CheckNamedValue lets the driver check an argument. One that replaces the text makes it pointless to recognise that.
 func (n checking) CheckNamedValue(v *driver.NamedValue) error {
+	if n.c.pool.cfg.dialect == DialectPostgres && !isPlainValue(v.Value) && rewrites(v.Value) {
+		n.c.table.rewritten()
+	}
 	return n.c.base.checker.CheckNamedValue(v)
 }
 
@@ -163,8 +171,12 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 		return nil, err
 	}
 	c.table.began()
-	c.tx = guardedTx{c: c, base: tx, ctx: ctx}
-	return &c.tx, nil
+	g := &c.tx
+	if g.ctx != nil { // another one, whose context has ended, still waits for its Rollback
+		g = new(guardedTx)
+	}
+	*g = guardedTx{c: c, base: tx, ctx: ctx}
+	return g, nil
 }
 
 // Ping asks the driver; a driver that cannot ping counts as alive, as in database/sql.
@@ -178,7 +190,7 @@ func (c *conn) Ping(ctx context.Context) error {
 	return err
 }
 
-// guardedTx is the one transaction that its connection can have; it costs no allocation.
+// guardedTx is a transaction. The one that a connection has at a time costs no allocation.
 type guardedTx struct {
 	c    *conn
 	base driver.Tx

@@ -1,6 +1,7 @@
 package sqllock
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -385,6 +386,13 @@ func (t *holdTable) listLocked() []Hold {
 	for k, h := range t.holds {
 		holds = append(holds, t.holdLocked(k, h))
 	}
-	slices.SortFunc(holds, func(a, b Hold) int { return a.Since.Compare(b.Since) })
+	sortHolds(holds)
 	return holds
+}
+
+// sortHolds puts the oldest first, and makes the order the same every time.
+func sortHolds(holds []Hold) {
+	slices.SortFunc(holds, func(a, b Hold) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Conn, b.Conn), cmp.Compare(a.Key, b.Key), cmp.Compare(a.String(), b.String()))
+	})
 }

@@ -56,7 +56,7 @@ func (c *conn) Close() error {
 	if c.isDead() || c.pool.cfg.policy == ReportOnly {
 		return c.base.Conn.Close()
 	}
-	closed, err := bounded(c.pool.cfg.probeTimeout, c.endSession)
+	closed, err := bounded(c.pool.cfg.probeTimeout, c.endSession, func(context.Context, error) {})
 	return errors.Join(closed, err)
 }
 
@@ -88,13 +88,14 @@ func (c *conn) settle() bool {
 		c.reportOnly()
 		return !c.doomed
 	}
-	v, err := bounded(cfg.probeTimeout, c.decide)
+	v, err := bounded(cfg.probeTimeout, c.decide, c.tooLate)
 	if err != nil {
 		v = verdict{report: c.unverified(err)}
 	}
 	if !v.keep {
 		c.ended = true
 		c.pool.counters.discarded.Add(1)
+		c.table.takeLost()
 	}
 	if v.report != nil {
 		c.pool.counters.leaked.Add(v.leaked)
@@ -103,22 +104,37 @@ func (c *conn) settle() bool {
 	return v.keep
 }
 
+// tooLate ends the session of a decision that nobody waits for any more: a driver that ignores its context may
+// say at last that all is well.
+func (c *conn) tooLate(ctx context.Context, v verdict) {
+	if v.keep {
+		_ = c.endSession(ctx)
+	}
+	c.table.takeLost()
+}
+
 // bounded runs f, whose context ends a little before the limit, and returns what f returns, or an error if f is
-// not back within the limit. A driver that ignores its context is left alone with f, which
-// ends the session whenever the driver lets it.
-func bounded[T any](limit time.Duration, f func(ctx context.Context) T) (T, error) {
+// not back within the limit. A driver that ignores its context is left alone with f; what f
+// then returns goes to late, whenever the driver lets it.
+func bounded[T any](limit time.Duration, f func(ctx context.Context) T, late func(context.Context, T)) (T, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit*9/10)
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	result := make(chan T, 1)
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	result, gone := make(chan T), make(chan struct{})
 	go func() {
 		defer cancel()
-		result <- f(ctx)
+		r := f(ctx)
+		select {
+		case result <- r:
+		case <-gone:
+			late(ctx, r)
+		}
 	}()
 	select {
 	case r := <-result:
 		return r, nil
-	case <-late.C:
+	case <-over.C:
+		close(gone)
 		var none T
 		return none, fmt.Errorf("sqllock: the server did not answer within %v: %w", limit, context.DeadlineExceeded)
 	}

@@ -92,6 +92,7 @@ func (p *pool) held() []Hold {
 	for _, c := range p.list() {
 		holds = append(holds, c.table.list()...)
 	}
+	sortHolds(holds)
 	return holds
 }
 
@@ -105,6 +106,7 @@ func (p *pool) misplaced(c *conn, key lockKey, r *Report) {
 			r.Holds = append(r.Holds, other.table.find(key.name)...)
 		}
 	}
+	sortHolds(r.Holds)
 }
 
 // find returns the holds of a key by its name, in whatever mode.

@@ -87,7 +87,11 @@ func (h Hold) String() string {
 	if h.Count > 1 {
 		mode += fmt.Sprintf(", held %d times", h.Count)
 	}
-	return fmt.Sprintf("%s %s (%s)", h.Kind, h.Key, mode)
+	what := h.Kind
+	if h.Key != "" {
+		what += " " + h.Key
+	}
+	return fmt.Sprintf("%s (%s)", what, mode)
 }
 
 // Place returns the function, file and line that took the lock: the innermost caller outside of sqllock and

@@ -131,6 +131,7 @@ func (t *holdTable) takeUnreported() []Hold {
 		}
 	}
 	t.doubt, t.why, t.manualTx = 0, nil, nil
+	sortHolds(holds)
 	return holds
 }
 

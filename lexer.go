@@ -49,18 +49,19 @@ type lexer struct {
 	reading   reading
 	text      string
 	pos       int
-	open      bool // the text ended inside of a string, a quoted name or a comment: a syntax error on the server
+	broken    bool // a syntax error: the text ended within quotes or a comment, or a backslash stands outside of quotes
 	executing bool // MySQL: inside of an executable comment
 	executed  bool // MySQL: met an executable comment
 	versioned int  // MySQL: met so many executable comments that only some servers run
 }
 
-// next returns the next token; at the end of the text and ever after one of kind tokenEnd.
-func (l *lexer) next() token {
+// next reads the next token into t; at the end of the text and ever after one of kind tokenEnd.
+func (l *lexer) next(t *token) {
 	if l.dialect == DialectMySQL {
-		return l.nextMySQL()
+		l.nextMySQL(t)
+		return
 	}
-	return l.nextPostgres()
+	l.nextPostgres(t)
 }
 
 // peek returns the byte n places ahead; 0 behind the end.
@@ -71,19 +72,11 @@ func (l *lexer) peek(n int) byte {
 	return 0
 }
 
-// cut ends a token that started at pos. Its content is the text between the two offsets from its ends.
-func (l *lexer) cut(kind tokenKind, pos, head, tail int) token {
-	from, to := pos+head, l.pos-tail
-	if to < from { // an unterminated quote of one byte
-		to = from
-	}
-	return token{kind: kind, text: l.text[from:to], pos: pos, end: l.pos}
-}
-
-// symbol returns the next byte as a token.
-func (l *lexer) symbol() token {
-	l.pos++
-	return l.cut(tokenSymbol, l.pos-1, 0, 0)
+// cut makes t what was read since pos; its content lies between the two offsets from its ends.
+func (l *lexer) cut(t *token, kind tokenKind, pos, head, tail int) {
+	from, to := pos+head, max(l.pos-tail, pos+head) // an unterminated quote of one byte has no content
+	t.kind, t.quote, t.escapes = kind, 0, false
+	t.text, t.pos, t.end = l.text[from:to], pos, l.pos
 }
 
 // skipLine skips the rest of a comment that ends with the line. The end of line itself is left.
@@ -101,13 +94,13 @@ func (l *lexer) skipTo(a, b byte) {
 			return
 		}
 	}
-	l.open = true
+	l.broken = true
 }
 
 // quoted reads up to and with the closing quote; l.pos is behind the opening one. A doubled quote is content.
-func (l *lexer) quoted(kind tokenKind, quote byte, backslash bool, pos, head int) token {
-	escapes := false
-	for l.pos < len(l.text) {
+func (l *lexer) quoted(t *token, kind tokenKind, quote byte, backslash bool, pos, head int) {
+	escapes, tail := false, 0
+	for tail == 0 && l.pos < len(l.text) {
 		c := l.text[l.pos]
 		l.pos++
 		switch {
@@ -115,32 +108,27 @@ func (l *lexer) quoted(kind tokenKind, quote byte, backslash bool, pos, head int
 			l.pos++
 		case c == '\\' && backslash:
 			escapes = true
-			if l.pos < len(l.text) {
-				l.pos++
-			}
+			l.pos = min(l.pos+1, len(l.text))
 		case c == quote && l.peek(0) == quote:
 			escapes = true
 			l.pos++
 		case c == quote:
-			t := l.cut(kind, pos, head, 1)
-			t.quote, t.escapes = quote, escapes
-			return t
+			tail = 1
 		}
 	}
-	l.open = true
-	t := l.cut(kind, pos, head, 0)
+	l.broken = l.broken || tail == 0
+	l.cut(t, kind, pos, head, tail)
 	t.quote, t.escapes = quote, escapes
-	return t
 }
 
 // is reports whether t is the symbol c.
-func (t token) is(c byte) bool { return t.kind == tokenSymbol && t.text[0] == c }
+func (t *token) is(c byte) bool { return t.kind == tokenSymbol && t.text[0] == c }
 
 // named reports whether t is a name, quoted or not.
-func (t token) named() bool { return t.kind == tokenWord || t.kind == tokenName }
+func (t *token) named() bool { return t.kind == tokenWord || t.kind == tokenName }
 
 // word reports whether t is the unquoted word w, which is in upper case.
-func (t token) word(w string) bool { return t.kind == tokenWord && equalFold(t.text, w) }
+func (t *token) word(w string) bool { return t.kind == tokenWord && equalFold(t.text, w) }
 
 // equalFold compares as keywords are compared: letters of ASCII in any case. strings.EqualFold knows more letters.
 func equalFold(a, b string) bool {

@@ -3,27 +3,31 @@ package sqllock
 import "strings"
 
 // nextMySQL follows chapters 11.1.1 and 11.7 of MySQL's manual and both servers' sql_lex.cc.
-func (l *lexer) nextMySQL() token {
+func (l *lexer) nextMySQL(t *token) {
 	l.skipMySQL()
 	pos, c := l.pos, l.peek(0)
 	switch {
 	case pos == len(l.text):
-		l.open = l.open || l.executing
-		return token{kind: tokenEnd, pos: pos, end: pos}
+		l.broken = l.broken || l.executing
+		l.cut(t, tokenEnd, pos, 0, 0)
 	case c == '\'' || c == '"' || c == '`':
-		return l.quotedMySQL()
+		l.quotedMySQL(t)
 	case c == '@':
-		return l.variable()
+		l.variable(t)
 	case c == '?':
 		l.pos++
-		return l.cut(tokenParam, pos, 0, 0)
+		l.cut(t, tokenParam, pos, 0, 0)
 	case isDigit(c) || c == '.' && isDigit(l.peek(1)):
-		return l.numberMySQL()
+		l.skipNumber()
+		l.cut(t, tokenNumber, pos, 0, 0)
 	case l.isLetter(c) || c == '$':
 		l.skipWord()
-		return l.cut(tokenWord, pos, 0, 0)
+		l.cut(t, tokenWord, pos, 0, 0)
+	default:
+		l.pos++
+		l.broken = l.broken || c == '\\' && l.peek(0) != 'N' // \N is NULL
+		l.cut(t, tokenSymbol, pos, 0, 0)
 	}
-	return l.symbol()
 }
 
 func (l *lexer) skipWord() {
@@ -32,50 +36,49 @@ func (l *lexer) skipWord() {
 	}
 }
 
+// skipNumber skips a number, or a name that starts with digits: neither is ever a function or a keyword.
+func (l *lexer) skipNumber() {
+	for isDigit(l.peek(0)) {
+		l.pos++
+	}
+	if l.peek(0) != '.' {
+		l.skipWord()
+		return
+	}
+	for l.pos++; isDigit(l.peek(0)); {
+		l.pos++
+	}
+}
+
 // quotedMySQL reads a string or a quoted name. Only in a string can a backslash escape.
-func (l *lexer) quotedMySQL() token {
+func (l *lexer) quotedMySQL(t *token) {
 	pos, quote := l.pos, l.text[l.pos]
 	l.pos++
 	switch {
 	case quote == '`':
-		return l.quoted(tokenName, quote, false, pos, 1)
+		l.quoted(t, tokenName, quote, false, pos, 1)
 	case quote == '"' && l.reading.ansiQuotes:
-		return l.quoted(tokenString, quote, false, pos, 1)
+		l.quoted(t, tokenString, quote, false, pos, 1)
+	default:
+		l.quoted(t, tokenString, quote, !l.reading.flipBackslash, pos, 1)
 	}
-	return l.quoted(tokenString, quote, !l.reading.flipBackslash, pos, 1)
 }
 
 // variable reads @x, @'x', @@x, and the host of an account's name.
-func (l *lexer) variable() token {
+func (l *lexer) variable(t *token) {
 	pos := l.pos
 	for l.peek(0) == '@' {
 		l.pos++
 	}
 	switch l.peek(0) {
 	case '\'', '"', '`':
-		l.quotedMySQL()
+		l.quotedMySQL(t)
 	default:
 		for l.skipWord(); l.peek(0) == '.'; l.skipWord() {
 			l.pos++
 		}
 	}
-	return l.cut(tokenVar, pos, 0, 0)
-}
-
-// numberMySQL reads a number, or a name that starts with digits: neither is ever a function or a keyword.
-func (l *lexer) numberMySQL() token {
-	pos := l.pos
-	for isDigit(l.peek(0)) {
-		l.pos++
-	}
-	if l.peek(0) == '.' {
-		for l.pos++; isDigit(l.peek(0)); {
-			l.pos++
-		}
-		return l.cut(tokenNumber, pos, 0, 0)
-	}
-	l.skipWord()
-	return l.cut(tokenNumber, pos, 0, 0)
+	l.cut(t, tokenVar, pos, 0, 0)
 }
 
 // skipMySQL skips blanks and comments, and the marks (only) of executable comments.
@@ -149,5 +152,5 @@ func (l *lexer) skipVersioned() {
 			l.pos++
 		}
 	}
-	l.open = true
+	l.broken = true
 }

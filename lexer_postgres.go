@@ -7,26 +7,29 @@ import (
 )
 
 // nextPostgres follows the manual's chapter 4.1 and the server's scan.l.
-func (l *lexer) nextPostgres() token {
+func (l *lexer) nextPostgres(t *token) {
 	l.skipPostgres()
 	pos, c := l.pos, l.peek(0)
 	switch {
 	case pos == len(l.text):
-		return token{kind: tokenEnd, pos: pos, end: pos}
+		l.cut(t, tokenEnd, pos, 0, 0)
 	case c == '\'':
 		l.pos++
-		return l.quoted(tokenString, '\'', l.reading.flipBackslash, pos, 1)
+		l.quoted(t, tokenString, '\'', l.reading.flipBackslash, pos, 1)
 	case c == '"':
 		l.pos++
-		return l.quoted(tokenName, '"', false, pos, 1)
+		l.quoted(t, tokenName, '"', false, pos, 1)
 	case c == '$':
-		return l.dollar()
+		l.dollar(t)
 	case isLetter(c):
-		return l.wordPostgres()
+		l.wordPostgres(t)
 	case isDigit(c) || c == '.' && isDigit(l.peek(1)):
-		return l.numberPostgres()
+		l.numberPostgres(t)
+	default:
+		l.pos++
+		l.broken = l.broken || c == '\\'
+		l.cut(t, tokenSymbol, pos, 0, 0)
 	}
-	return l.symbol()
 }
 
 // skipPostgres skips blanks and comments. A line ends with \n or \r; block comments nest.
@@ -62,45 +65,43 @@ func (l *lexer) skipNested() {
 			l.pos++
 		}
 	}
-	l.open = true
+	l.broken = true
 }
 
 // wordPostgres reads an identifier, or the literal or the name that its first letters announce: E”, U&"", ...
-func (l *lexer) wordPostgres() token {
+func (l *lexer) wordPostgres(t *token) {
 	pos := l.pos
 	switch c := lower(l.peek(0)); {
 	case c == 'e' && l.peek(1) == '\'':
 		l.pos += 2
-		return l.escapeString(pos)
+		l.escapeString(t, pos)
 	case c == 'u' && l.peek(1) == '&' && l.peek(2) == '\'':
 		l.pos += 3
-		t := l.quoted(tokenString, '\'', false, pos, 3)
+		l.quoted(t, tokenString, '\'', false, pos, 3)
 		t.quote = 'U'
-		return t
 	case c == 'u' && l.peek(1) == '&' && l.peek(2) == '"':
 		l.pos += 3
-		return l.unicodeName(pos)
+		l.unicodeName(t, pos)
 	case (c == 'b' || c == 'x') && l.peek(1) == '\'':
 		l.pos += 2
-		return l.quoted(tokenString, '\'', false, pos, 2)
+		l.quoted(t, tokenString, '\'', false, pos, 2)
 	case c == 'n' && l.peek(1) == '\'':
 		l.pos += 2
-		return l.quoted(tokenString, '\'', l.reading.flipBackslash, pos, 2)
+		l.quoted(t, tokenString, '\'', l.reading.flipBackslash, pos, 2)
+	default:
+		for l.pos < len(l.text) && (isLetter(l.text[l.pos]) || isDigit(l.text[l.pos]) || l.text[l.pos] == '$') {
+			l.pos++
+		}
+		l.cut(t, tokenWord, pos, 0, 0)
 	}
-	for l.pos < len(l.text) && (isLetter(l.text[l.pos]) || isDigit(l.text[l.pos]) || l.text[l.pos] == '$') {
-		l.pos++
-	}
-	return l.cut(tokenWord, pos, 0, 0)
 }
 
 // escapeString reads an E” string with its continuations on later lines: backslashes escape in those too.
-func (l *lexer) escapeString(pos int) token {
-	t := l.quoted(tokenString, '\'', true, pos, 2)
+func (l *lexer) escapeString(t *token, pos int) {
+	l.quoted(t, tokenString, '\'', true, pos, 2)
 	for l.continued() {
-		l.quoted(tokenString, '\'', true, pos, 2)
-		t.text, t.escapes, t.end = l.text[pos+2:l.pos], true, l.pos
+		l.quoted(t, tokenString, '\'', true, pos, 2)
 	}
-	return t
 }
 
 // continued moves behind the opening quote of a string's continuation, if blanks with a line end (and line comments)
@@ -128,8 +129,8 @@ func (l *lexer) continued() bool {
 }
 
 // unicodeName reads a U&"" name, with the UESCAPE that may follow it, and resolves its escapes.
-func (l *lexer) unicodeName(pos int) token {
-	t := l.quoted(tokenName, '"', false, pos, 3)
+func (l *lexer) unicodeName(t *token, pos int) {
+	l.quoted(t, tokenName, '"', false, pos, 3)
 	escape, after := byte('\\'), l.pos
 	l.skipPostgres()
 	if end := l.pos + len("UESCAPE"); end <= len(l.text) && equalFold(l.text[l.pos:end], "UESCAPE") {
@@ -143,7 +144,6 @@ func (l *lexer) unicodeName(pos int) token {
 	if strings.IndexByte(t.text, escape) >= 0 {
 		t.text = unescapeName(t.text, escape)
 	}
-	return t
 }
 
 // unescapeName resolves \XXXX and \+XXXXXX. What the server would refuse stays as it is.
@@ -170,37 +170,47 @@ func unescapeName(s string, escape byte) string {
 }
 
 // dollar reads a parameter or a dollar quote. A tag that has no second dollar sign is no quote.
-func (l *lexer) dollar() token {
+func (l *lexer) dollar(t *token) {
 	pos := l.pos
 	l.pos++
-	if isDigit(l.peek(0)) {
+	switch {
+	case isDigit(l.peek(0)):
 		for isDigit(l.peek(0)) {
 			l.pos++
 		}
-		return l.cut(tokenParam, pos, 1, 0)
+		l.cut(t, tokenParam, pos, 1, 0)
+	case !l.skipTag():
+		l.pos = pos + 1
+		l.cut(t, tokenSymbol, pos, 0, 0)
+	default:
+		l.dollarQuoted(t, pos)
 	}
-	for isLetter(l.peek(0)) || l.pos > pos+1 && isDigit(l.peek(0)) {
+}
+
+// skipTag skips the rest of a dollar quote's tag and reports whether it is one.
+func (l *lexer) skipTag() bool {
+	for start := l.pos; isLetter(l.peek(0)) || l.pos > start && isDigit(l.peek(0)); {
 		l.pos++
 	}
-	if l.peek(0) != '$' {
-		l.pos = pos
-		return l.symbol()
-	}
 	l.pos++
+	return l.pos <= len(l.text) && l.text[l.pos-1] == '$'
+}
+
+// dollarQuoted reads up to and with the closing tag; the opening one started at pos.
+func (l *lexer) dollarQuoted(t *token, pos int) {
 	tag := l.text[pos:l.pos]
-	length := strings.Index(l.text[l.pos:], tag)
-	if length < 0 {
-		l.pos, l.open = len(l.text), true
-		return token{kind: tokenString, quote: '$', text: l.text[pos+len(tag):], pos: pos, end: l.pos}
+	tail := len(tag)
+	if length := strings.Index(l.text[l.pos:], tag); length >= 0 {
+		l.pos += length + len(tag)
+	} else {
+		l.pos, l.broken, tail = len(l.text), true, 0
 	}
-	l.pos += length + len(tag)
-	t := l.cut(tokenString, pos, len(tag), len(tag))
+	l.cut(t, tokenString, pos, len(tag), tail)
 	t.quote = '$'
-	return t
 }
 
 // numberPostgres reads a number in the spelling of any version: 1_000 and 0x1F are PostgreSQL 16's.
-func (l *lexer) numberPostgres() token {
+func (l *lexer) numberPostgres(t *token) {
 	pos := l.pos
 	for {
 		c := l.peek(0)
@@ -217,7 +227,8 @@ func (l *lexer) numberPostgres() token {
 		case lower(c) == 'e' && (l.peek(1) == '-' || l.peek(1) == '+') && isDigit(l.peek(2)):
 			l.pos += 3
 		default:
-			return l.cut(tokenNumber, pos, 0, 0)
+			l.cut(t, tokenNumber, pos, 0, 0)
+			return
 		}
 	}
 }

@@ -19,13 +19,14 @@ func ordinary(d Dialect, text string) bool {
 		verb[n] = lower(text[i+n])
 	}
 	rest := text[i+n:]
-	if len(rest) == 0 || isLetter(rest[0]) || isDigit(rest[0]) || rest[0] == '$' || hasSecond(rest) {
+	switch {
+	case rest == "" || isLetter(rest[0]) || isDigit(rest[0]) || rest[0] == '$':
 		return false
+	case d == DialectMySQL:
+		return ordinaryMySQL(string(verb[:n])) && !hasSecond(d, rest) && !mentionsMySQL(rest)
 	}
-	if d == DialectMySQL {
-		return ordinaryMySQL(string(verb[:n])) && !mentionsMySQL(rest)
-	}
-	return ordinaryPostgres(string(verb[:n])) && hasMore(rest) && strings.Index(rest, `&"`) < 0 && !mentionsPostgres(rest)
+	return ordinaryPostgres(string(verb[:n])) && (endsWord(rest) || string(verb[:n]) == "select") && hasMore(rest) &&
+		!hasSecond(d, rest) && strings.Index(rest, `&"`) < 0 && !mentionsPostgres(rest)
 }
 
 // ordinaryPostgres reports whether the statements that start with verb matter only through what they call.
@@ -52,14 +53,11 @@ func ordinaryMySQL(verb string) bool {
 
 // skipComments returns where the first word starts, behind blanks and comments that are comments beyond doubt.
 func skipComments(d Dialect, text string) int {
-	for i := 0; ; {
+	for i := 0; i < len(text); {
 		rest := text[i:]
 		switch {
-		case len(rest) == 0:
-			return i
 		case isBlank(rest[0]):
 			i++
-			continue
 		case strings.HasPrefix(rest, "-- "):
 			end := strings.IndexByte(rest, '\n')
 			if end < 0 || d == DialectPostgres && strings.IndexByte(rest[:end], '\r') >= 0 {
@@ -68,7 +66,7 @@ func skipComments(d Dialect, text string) int {
 			i += end
 		case strings.HasPrefix(rest, "/*") && !strings.HasPrefix(rest, "/*!") && !strings.HasPrefix(rest, "/*M!"):
 			end := strings.Index(rest[2:], "*/")
-			if end < 0 || strings.Contains(rest[2:2+end], "/*") {
+			if end < 0 || strings.Contains(rest[2:2+end+1], "/*") { // a nested one may start with this very star
 				return i
 			}
 			i += end + 4
@@ -76,18 +74,47 @@ func skipComments(d Dialect, text string) int {
 			return i
 		}
 	}
+	return len(text)
 }
 
-// hasSecond reports whether there may be a second statement: a semicolon that is not the text's end.
-func hasSecond(text string) bool {
-	i := strings.IndexByte(text, ';')
-	if i < 0 {
-		return false
-	}
-	for i++; i < len(text); i++ {
-		if !isBlank(text[i]) {
+// hasSecond reports whether something may stand behind a semicolon that matters by its first word.
+func hasSecond(d Dialect, text string) bool {
+	for i := strings.IndexByte(text, ';'); i >= 0; i = strings.IndexByte(text, ';') {
+		text = text[i+1:]
+		for len(text) > 0 && isBlank(text[0]) {
+			text = text[1:]
+		}
+		if len(text) > 0 && (text[0] == '/' || text[0] == '-' || text[0] == '#' || text[0] == noBreakSpace) {
+			return true // there may be a comment or a blank in front of it
+		}
+		n := 0
+		for n < len(text) && isLetter(text[n]) && n <= longestSecond {
+			n++
+		}
+		if second(d, text[:n]) {
 			return true
 		}
+	}
+	return false
+}
+
+// longestSecond is the length of ROLLBACK.
+const longestSecond = 8
+
+// second reports whether a statement behind another matters by its first word.
+func second(d Dialect, word string) bool {
+	var buf [longestSecond]byte
+	if len(word) > len(buf) {
+		return false
+	}
+	n := copy(buf[:], word)
+	switch string(foldAll(buf[:n])) {
+	case "begin", "start", "commit", "rollback", "prepare", "declare", "do":
+		return true
+	case "end", "abort":
+		return d == DialectPostgres
+	case "xa", "lock", "unlock", "flush", "backup", "handler", "execute", "call", "set", "if", "case", "loop", "while", "repeat", "for":
+		return d == DialectMySQL
 	}
 	return false
 }
@@ -160,24 +187,14 @@ func mentionsPostgres(text string) bool {
 
 var mysqlPairs = pairs("t_lock", "e_lock", "l_lock")
 
-// mysqlFirst is 0 for the letters that the words start with, in any case.
-var mysqlFirst = func() (t [256]uint8) {
-	for c := range t {
-		if strings.IndexByte("tel", lower(byte(c))) < 0 {
-			t[c] = 1
-		}
-	}
-	return t
-}()
-
 // mentionsMySQL reports whether text contains t_lock, e_lock or l_lock in any case.
 func mentionsMySQL(text string) bool {
-	i := strings.IndexByte(text, '_') - 1
+	i := strings.IndexByte(text, '_')
 	if i < 0 {
 		return false
 	}
-	t, first := mysqlPairs, &mysqlFirst
-	for ; i+32 <= len(text); i += 20 {
+	t := mysqlPairs
+	for i = max(i-1, 0); i+32 <= len(text); i += 20 {
 		w := text[i : i+32]
 		a := t[int(w[4])|int(w[5])<<8]
 		b := t[int(w[9])|int(w[10])<<8]
@@ -186,11 +203,10 @@ func mentionsMySQL(text string) bool {
 		if a|b|c|d == 0 {
 			continue
 		}
-		// the word's first, second and last letter
-		if first[w[(5-a)&31]]|(w[(6-a)&31]^'_')|(w[(10-a)&31]|0x20^'k') == 0 ||
-			first[w[(10-b)&31]]|(w[(11-b)&31]^'_')|(w[(15-b)&31]|0x20^'k') == 0 ||
-			first[w[(15-c)&31]]|(w[(16-c)&31]^'_')|(w[(20-c)&31]|0x20^'k') == 0 ||
-			first[w[(20-d)&31]]|(w[(21-d)&31]^'_')|(w[(25-d)&31]|0x20^'k') == 0 {
+		// where the word would start there is its first pair, and its last letter where it would end
+		wa, wb, wc, wd := w[(5-a)&7:], w[5:][(5-b)&7:], w[10:][(5-c)&7:], w[15:][(5-d)&7:]
+		if (t[int(wa[0])|int(wa[1])<<8]^1)|((wa[5]|0x20)^'k') == 0 || (t[int(wb[0])|int(wb[1])<<8]^1)|((wb[5]|0x20)^'k') == 0 ||
+			(t[int(wc[0])|int(wc[1])<<8]^1)|((wc[5]|0x20)^'k') == 0 || (t[int(wd[0])|int(wd[1])<<8]^1)|((wd[5]|0x20)^'k') == 0 {
 			if hasLockWord(w) {
 				return true
 			}

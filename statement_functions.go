@@ -79,7 +79,7 @@ func mysqlFunction(name string) function {
 const longestFunction = 32
 
 // function returns what is known of the function that t names.
-func (t token) function(d Dialect) function {
+func (t *token) function(d Dialect) function {
 	var buf [longestFunction]byte
 	if len(t.text) > len(buf) {
 		return function{}
@@ -111,7 +111,7 @@ func newLockFunctions(names []string) (lockFunctions, error) {
 	for _, name := range names {
 		last := name[strings.LastIndexByte(name, '.')+1:]
 		if !isFunctionName(name) {
-			return nil, fmt.Errorf("sqllock: %q is not a function's name: write name or schema.name, without quotes and parentheses", name)
+			return nil, fmt.Errorf("%q is not a function's name: write name or schema.name, without quotes and parentheses", name)
 		}
 		fns = append(fns, string(foldAll([]byte(last))))
 	}

@@ -5,10 +5,12 @@ import "strings"
 // mysql says what one statement of a MySQL or MariaDB text does, apart from its plain form.
 func (p *part) mysql(r *recogniser) statement {
 	var s statement
-	// a routine's BEGIN without its END was perhaps a name, and statements of their own follow
-	if p.compound || p.blocks > 0 && p.more {
+	switch {
+	case p.compound:
 		s.may = p.compoundMay()
-	} else {
+	case p.blocks > 0 && p.more: // BEGIN without END: perhaps it was a name, and statements of their own follow
+		s.may = allClasses
+	default:
 		p.mysqlVerb(r, &s)
 	}
 	p.addCalls(&s)
@@ -28,9 +30,9 @@ func (p *part) mysqlVerb(r *recogniser, s *statement) {
 	case p.is(0, "HANDLER"):
 		p.handler(s)
 	case p.is(0, "PREPARE"):
-		s.marks = p.dynamic(r, 3)
+		s.marks = p.dynamic(r, 3).classes()
 	case p.is(0, "EXECUTE") && p.is(1, "IMMEDIATE"):
-		s.may = p.dynamic(r, 2)
+		*s = p.dynamic(r, 2)
 	case p.is(0, "EXECUTE"):
 		s.runs = true
 	case p.is(0, "CALL") && p.calls&callRunner != 0:
@@ -84,7 +86,7 @@ func (p *part) flush(text string, s *statement) {
 	switch {
 	case tables && p.is(i, "WITH") && p.is(i+1, "READ") && p.is(i+2, "LOCK"):
 		s.verb = verbLockGlobal
-	case tables && (p.prev.word("LOCK") && p.prev2.word("READ") || p.prev.word("EXPORT") && p.prev2.word("FOR")):
+	case tables && (p.last(1).word("LOCK") && p.last(2).word("READ") || p.last(1).word("EXPORT") && p.last(2).word("FOR")):
 		s.verb, s.object = verbLockTables, p.object(text, i)
 	case p.locks > 0 || p.words&wordExport != 0:
 		s.may = classTables
@@ -128,12 +130,12 @@ func (p *part) handler(s *statement) {
 }
 
 // dynamic returns what a text may do that stands as one literal at i, or everything if it is made in another way.
-func (p *part) dynamic(r *recogniser, i int) class {
+func (p *part) dynamic(r *recogniser, i int) statement {
 	const longest = 1 << 16
 	t := p.at(i)
 	alone := p.n == i+1 || p.is(i+1, "USING")
 	if t.kind != tokenString || !alone || r.nested || len(t.text) > longest || strings.IndexByte(t.text, '\\') >= 0 {
-		return allClasses
+		return statement{may: allClasses}
 	}
 	text := t.text
 	if quote := string(rune(t.quote)); t.escapes {
@@ -142,20 +144,23 @@ func (p *part) dynamic(r *recogniser, i int) class {
 	inner := recogniser{dialect: r.dialect, text: text, fns: r.fns, nested: true}
 	s := inner.recognise()
 	if s.runs {
-		return allClasses
+		return statement{may: allClasses}
 	}
-	var sum statement
-	sum.fold(s)
-	may := sum.may | sum.frees | sum.marks
-	if sum.opens || sum.ends {
-		may |= classTx
+	return several(s, statement{})
+}
+
+// classes returns every class that s, which has no verb, may change.
+func (s statement) classes() class {
+	all := s.may | s.frees | s.marks
+	if s.opens || s.ends {
+		all |= classTx
 	}
-	return may
+	return all
 }
 
 // opensCompound reports whether a statement that starts with t is a compound one: the server runs all of it as a program.
 // BEGIN is not here: whether it starts a transaction or a block shows in the next token.
-func opensCompound(t token) bool {
+func opensCompound(t *token) bool {
 	for _, w := range []string{"IF", "CASE", "LOOP", "WHILE", "REPEAT", "FOR", "DECLARE"} {
 		if t.word(w) {
 			return true
@@ -176,7 +181,7 @@ func (p *part) compoundMay() class {
 	if p.words&wordHandler != 0 {
 		may |= classHandler
 	}
-	if p.words&wordStart != 0 {
+	if p.words&wordStart != 0 || p.last(1).word("BEGIN") {
 		may |= classTx
 	}
 	return may

@@ -165,7 +165,7 @@ func (n *integer) value(p *part, i int) (int, bool) {
 }
 
 // cast applies a cast to the type that t names, if it is an integer's.
-func (n *integer) cast(t token) bool {
+func (n *integer) cast(t *token) bool {
 	switch {
 	case t.word("BIGINT"), t.word("INT8"):
 		n.short = false

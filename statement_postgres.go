@@ -55,7 +55,7 @@ func (p *part) doBlock(s *statement) {
 }
 
 // hides reports whether the body of a DO may acquire a lock: it names one, runs a text that it makes, or has escapes.
-func hides(t token) bool {
+func hides(t *token) bool {
 	if t.quote == 'U' || t.quote != '$' && strings.IndexByte(t.text, '\\') >= 0 {
 		return true
 	}
@@ -68,7 +68,7 @@ func hides(t token) bool {
 }
 
 // movesCursor reports as wordFetch that the body of a DO may fetch from a cursor.
-func movesCursor(t token) wordSet {
+func movesCursor(t *token) wordSet {
 	if containsFold(t.text, "fetch") || containsFold(t.text, "move") {
 		return wordFetch
 	}
@@ -76,15 +76,25 @@ func movesCursor(t token) wordSet {
 }
 
 // preparedName reports whether a text that starts with first and has so many tokens and statements may be no statement
-// but the name of a prepared one: pgx runs that if its name is sent as a query.
-func preparedName(first token, tokens, parts int) bool {
+// but the name of a prepared one: pgx runs that if its name is sent as a query. A name of several words that starts
+// like a statement (lock it) cannot be told from one; lock-it can.
+func preparedName(text string, first *token, tokens, parts int) bool {
 	switch {
 	case first.is('('):
 		return false
 	case tokens == 1 && parts == 1:
 		return !first.word("BEGIN") && !endsTransaction(first, DialectPostgres)
+	case first.kind != tokenWord || !statementWord(first.text):
+		return true
 	}
-	return first.kind != tokenWord || !statementWord(first.text)
+	rest := text[first.end:]
+	return !first.word("SELECT") && !endsWord(rest) && !strings.HasPrefix(rest, "--") && !strings.HasPrefix(rest, "/*")
+}
+
+// endsWord reports whether rest, which stands behind a statement's first word, starts like the rest of a statement.
+// A name goes on otherwise: lock-job, lock:job, lock.job.
+func endsWord(rest string) bool {
+	return rest == "" || isBlank(rest[0]) || strings.IndexByte(`;(*"'$`, rest[0]) >= 0
 }
 
 // statementWord reports whether word starts a statement of PostgreSQL.

@@ -16,26 +16,42 @@ type recogniser struct {
 // quoteReadings are the readings of a text with a backslash; without one they are all the same.
 var quoteReadings = [...]reading{{}, {flipBackslash: true}, {ansiQuotes: true}}
 
+// longestRead is the size of the longest text that is read in every way. For a longer one that would take too long.
+const longestRead = 1 << 18
+
 // recognise reads the text in every way that can make a difference. If all say the same, that is the answer; else
 // each is possible and nothing is plain.
 func (r *recogniser) recognise() statement {
-	quotes, charsets := 1, charsetUTF8
-	if strings.IndexByte(r.text, '\\') >= 0 {
-		quotes = len(quoteReadings)
-	}
-	if r.dialect != DialectMySQL || strings.IndexByte(r.text, '"') < 0 {
-		quotes = min(quotes, 2)
-	}
-	if !utf8.ValidString(r.text) {
-		charsets = charsetDouble
-	}
 	var o outcome
+	quotes, charsets := r.readings()
+	if len(r.text) > longestRead && (quotes > 1 || charsets > charsetUTF8) {
+		o.add(statement{may: r.guess()}, false)
+		quotes, charsets = 1, charsetUTF8
+	}
 	for _, reading := range quoteReadings[:quotes] {
 		for reading.charset = charsetUTF8; reading.charset <= charsets; reading.charset++ {
 			r.versions(reading, &o)
 		}
 	}
 	return o.statement()
+}
+
+// readings returns how many of quoteReadings and up to which character set the text must be read.
+func (r *recogniser) readings() (quotes int, charsets charset) {
+	quotes = 1
+	if ordinary(r.dialect, r.text) && !r.fns.mentioned(r.text) {
+		return quotes, charsetUTF8 // in no reading it does anything
+	}
+	if strings.IndexByte(r.text, '\\') >= 0 {
+		quotes = 2
+		if r.dialect == DialectMySQL && strings.IndexByte(r.text, '"') >= 0 {
+			quotes = len(quoteReadings)
+		}
+	}
+	if !utf8.ValidString(r.text) {
+		charsets = charsetDouble
+	}
+	return quotes, charsets
 }
 
 // versions reads the text with and, if it has some, without the comments that not every server executes. With several
@@ -45,43 +61,77 @@ func (r *recogniser) versions(reading reading, o *outcome) {
 	if versioned == 0 {
 		return
 	}
-	reading.skipVersioned = true
-	versioned = max(versioned, r.read(reading, o))
-	if versioned > 1 && !ordinary(r.dialect, r.text) {
-		o.add(statement{may: allClasses}, false)
+	if len(r.text) <= longestRead {
+		reading.skipVersioned = true
+		versioned = max(versioned, r.read(reading, o))
 	}
+	if versioned > 1 || len(r.text) > longestRead {
+		o.add(statement{may: r.guess()}, false)
+	}
+}
+
+// guesses are words, in lower case, without which no text can do anything to a class.
+var guesses = []struct {
+	word string
+	may  class
+}{
+	{"advisory", classLocks}, {`u&"`, classLocks}, {"lock", classLocks | classTables}, {"export", classTables}, {"backup", classTables},
+	{"handler", classHandler}, {"begin", classTx}, {"start", classTx}, {"chain", classTx}, {"execute", allClasses}, {"prepare", allClasses},
+}
+
+// guess returns what a text may do that cannot be read in every way, going by the words in it.
+func (r *recogniser) guess() class {
+	var may class
+	if r.fns.mentioned(r.text) {
+		may = classLocks
+	}
+	if ordinary(r.dialect, r.text) {
+		return may
+	}
+	for i := 0; i < len(r.text) && may != allClasses; i++ {
+		switch lower(r.text[i]) {
+		case 'a', 'b', 'c', 'e', 'h', 'l', 'p', 's', 'u': // the words' first letters: this loop must be fast
+			may |= guessAt(r.text[i:])
+		}
+	}
+	return may
+}
+
+func guessAt(text string) class {
+	for _, g := range guesses {
+		if len(text) >= len(g.word) && equalFold(text[:len(g.word)], g.word) {
+			return g.may
+		}
+	}
+	return 0
 }
 
 // read reads the text in one way, adds what it says to o, and returns how many versioned comments it met.
 func (r *recogniser) read(reading reading, o *outcome) int {
 	l := lexer{dialect: r.dialect, reading: reading, text: r.text}
-	var only, sum statement
-	var first token
-	tokens, parts := 0, 0
 	var p part
+	var sum statement
+	var first token
+	tokens, parts, void := 0, 0, false
 	for more := true; more; {
 		more = p.read(&l, r.fns)
 		if p.n == 0 && !p.wrapped {
 			continue
 		}
-		if parts++; parts == 1 {
-			first, tokens = p.at(0), p.n
-			only = r.part(&p, &l)
+		if parts++; parts > 1 {
+			sum = several(sum, r.part(&p, &l))
 			continue
 		}
-		if parts == 2 {
-			sum.fold(only)
+		sum, first, tokens = r.part(&p, &l), *p.at(0), p.n
+		void = l.broken // MySQL does not even begin with it; of what comes later it runs what stands before the error
+	}
+	if r.dialect == DialectPostgres {
+		void = l.broken // it reads the whole text first
+		if parts > 0 && preparedName(r.text, &first, tokens, parts) {
+			sum = several(sum, statement{may: classLocks})
 		}
-		sum.fold(r.part(&p, &l))
 	}
-	if parts == 1 {
-		sum = only
-	}
-	if r.dialect == DialectPostgres && parts > 0 && preparedName(first, tokens, parts) {
-		sum.may |= classLocks
-	}
-	// A text that ends within a string is a syntax error. PostgreSQL then runs nothing of it, MySQL what stands before.
-	o.add(sum, l.open && (parts <= 1 || r.dialect == DialectPostgres))
+	o.add(sum, void)
 	return l.versioned
 }
 
@@ -95,9 +145,7 @@ func (r *recogniser) part(p *part, l *lexer) statement {
 	}
 	s := p.mysql(r)
 	if p.wrapped {
-		var sum statement
-		sum.fold(s)
-		return sum
+		return several(s, statement{})
 	}
 	return s
 }
@@ -129,13 +177,19 @@ func either(a, b statement, hasA bool) statement {
 	if !hasA || a == b {
 		return b
 	}
-	var sum statement
-	sum.fold(a)
-	sum.fold(b)
+	sum := several(a, b)
 	if sum.opens || sum.ends {
 		sum.opens, sum.ends = false, false
 		sum.may |= classTx
 	}
+	return sum
+}
+
+// several returns what two statements in one text do.
+func several(a, b statement) statement {
+	var sum statement
+	sum.fold(a)
+	sum.fold(b)
 	return sum
 }
 

@@ -15,7 +15,7 @@ func (p *part) transaction(d Dialect) verb {
 	return verbNone
 }
 
-func endsTransaction(t token, d Dialect) bool {
+func endsTransaction(t *token, d Dialect) bool {
 	return t.word("COMMIT") || t.word("ROLLBACK") || d == DialectPostgres && (t.word("END") || t.word("ABORT"))
 }
 

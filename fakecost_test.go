@@ -77,9 +77,14 @@ func TestOrdinaryStatementsAllocateNothingMore(t *testing.T) {
 			st := prepare(t, db, "SELECT echo($1)")
 			return func() error { _, err := st.ExecContext(ctx, 7); return err }
 		}},
-		{"transaction", func(_ *testing.T, db *sql.DB) func() error {
+		{"transaction", func(t *testing.T, db *sql.DB) func() error {
+			// on the driver's level: database/sql starts a goroutine for each, and the runtime allocates
+			// one or takes an old one, as it happens
+			c := pinned(t, db)
+			var b driver.ConnBeginTx
+			_ = c.Raw(func(dc any) error { b = dc.(driver.ConnBeginTx); return nil })
 			return func() error {
-				tx, err := db.BeginTx(ctx, nil)
+				tx, err := b.BeginTx(ctx, driver.TxOptions{})
 				if err != nil {
 					return err
 				}

@@ -40,7 +40,10 @@ var (
 	onMariaDB = stack{"MariaDB", testbed.MariaDB, mysqlConnector}
 )
 
-func (k stack) postgres() bool { return k.name == onPgx.name || k.name == onPQ.name }
+func (k stack) postgres() bool { return k.is(onPgx) || k.is(onPQ) }
+
+// is compares stacks, which hold functions, by their names.
+func (k stack) is(other stack) bool { return k.name == other.name }
 
 func pgxConnector(t testing.TB, s *testbed.Server, params string) driver.Connector {
 	t.Helper()

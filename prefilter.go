@@ -26,7 +26,7 @@ func ordinary(d Dialect, text string) bool {
 		return ordinaryMySQL(string(verb[:n])) && !hasSecond(d, rest) && !mentionsMySQL(rest)
 	}
 	return ordinaryPostgres(string(verb[:n])) && (endsWord(rest) || string(verb[:n]) == "select") && hasMore(rest) &&
-		!hasSecond(d, rest) && strings.Index(rest, `&"`) < 0 && !mentionsPostgres(rest)
+		!hasSecond(d, rest) && !strings.Contains(rest, `&"`) && !mentionsPostgres(rest)
 }
 
 // ordinaryPostgres reports whether the statements that start with verb matter only through what they call.

@@ -111,7 +111,7 @@ func (r Report) String() string {
 			fmt.Fprintf(&b, "\n    at %s", p)
 		}
 	}
-	if r.Statement != "" {
+	if r.Statement != "" && r.Kind != Leak { // a leak's is that of its hold
 		fmt.Fprintf(&b, "\n  statement: %q", r.Statement)
 		if p := r.Place(); p != "" {
 			fmt.Fprintf(&b, "\n    at %s", p)
@@ -178,21 +178,33 @@ func logPanic(r Report, v any) {
 	slog.Error("sqllock: the function given to WithReport panicked", "panic", fmt.Sprint(v), "kind", r.Kind.String())
 }
 
-// place finds the caller that a reader wants to see: the first frame that is neither the guard nor database/sql.
+// place finds the caller that a reader wants to see: the innermost frame of the program itself, or else of a
+// library, that is neither the guard nor database/sql.
 func place(stack []uintptr) string {
 	if len(stack) == 0 {
 		return ""
 	}
-	frames := runtime.CallersFrames(stack)
-	for {
-		f, more := frames.Next()
-		if f.Function != "" && !isPlumbing(f) {
-			return fmt.Sprintf("%s (%s:%d)", f.Function, f.File, f.Line)
+	first := ""
+	for frames, more := runtime.CallersFrames(stack), true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if f.Function == "" || isPlumbing(f) {
+			continue
 		}
-		if !more {
-			return ""
+		at := fmt.Sprintf("%s (%s:%d)", f.Function, f.File, f.Line)
+		if !isLibrary(f.File) {
+			return at
+		}
+		if first == "" {
+			first = at
 		}
 	}
+	return first
+}
+
+// isLibrary says whether a file is one of a dependency's, such as an ORM's.
+func isLibrary(file string) bool {
+	return strings.Contains(file, "/pkg/mod/") || strings.Contains(file, "/vendor/")
 }
 
 func isPlumbing(f runtime.Frame) bool {

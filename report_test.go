@@ -44,8 +44,6 @@ sqllock: a connection came back to the pool still holding a session lock: discar
   advisory lock 42 (exclusive), connection 3, taken 1.5s ago by "SELECT pg_advisory_lock($1)"
     at PLACE
   named lock jobs.nightly (shared, held 2 times), connection 4, taken 0s ago by "SELECT GET_LOCK(?, 1)"
-  statement: "SELECT pg_advisory_lock($1)"
-    at PLACE
   remedy: release the lock on the same connection before it goes back, on every way out; sqllock's lockers do`},
 		{"Leak, reset", Report{Kind: Leak, Action: ResetKept}, `
 sqllock: a connection came back to the pool still holding a session lock: reset
@@ -242,6 +240,14 @@ func TestReportKinds(t *testing.T) {
 				t.Error(err)
 			}
 		}, "SessionDied discarded  [1: advisory lock 5 (exclusive)] "},
+		{"session dies, executing", func(t *testing.T, srv *fakeServer, db *sql.DB) {
+			c := pinned(t, db)
+			ask(t, c, "SELECT pg_advisory_lock(5)")
+			srv.inject("SELECT 1", dies)
+			if _, err := c.ExecContext(t.Context(), "SELECT 1"); !errors.Is(err, driver.ErrBadConn) {
+				t.Error(err)
+			}
+		}, "SessionDied discarded  [1: advisory lock 5 (exclusive)] "},
 		{"session dies in a lock statement", func(t *testing.T, srv *fakeServer, db *sql.DB) {
 			c := pinned(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(5)")
@@ -279,6 +285,10 @@ func TestReportKinds(t *testing.T) {
 			must(t, "", err)
 			must(t, "", c.Close())
 		}, "Unverified discarded  [1: advisory lock 5 (exclusive)] BEGIN"},
+		{"transaction opened among several statements", func(t *testing.T, _ *fakeServer, db *sql.DB) {
+			_, err := db.Exec("SELECT 1; BEGIN")
+			must(t, "", err)
+		}, "Unverified discarded  [] SELECT 1; BEGIN"},
 		{"leak that only the probe knows", func(t *testing.T, _ *fakeServer, db *sql.DB) {
 			ask(t, db, "SELECT pg_advisory_lock(5) FROM generate_series(1, 3)")
 		}, "Leak discarded  [1: advisory lock 5 (exclusive)] SELECT pg_advisory_lock(5) FROM generate_series(1, 3)"},
@@ -336,6 +346,12 @@ func (c hidingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	}{own, own.(driver.QueryerContext), own.(driver.SessionResetter)}, nil
 }
 
+func knownConns(t *testing.T, db *sql.DB) []*conn {
+	p, err := poolOf(db)
+	must(t, "", err)
+	return p.list()
+}
+
 // Where IsValid is hidden, a leak is found when the connection is next taken: it is said once, and nobody gets it.
 func TestValidatorHidden(t *testing.T) {
 	noLeaks(t)
@@ -356,6 +372,53 @@ func TestValidatorHidden(t *testing.T) {
 	if got, want := srv.kinds(), "ValidatorHidden Leak Leak Leak"; got != want {
 		t.Errorf("reports %s, want %s", got, want)
 	}
+}
+
+// Hidden or not, a connection whose transaction was cancelled is not used again, as without the guard.
+func TestValidatorHiddenAfterCancelledTx(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, srv *fakeServer, _ *sql.DB) {
+		guarded := WrapConnector(fakeConnector{&fakeDriver{srv, modern}}, WithDialect(DialectPostgres), WithReport(srv.report))
+		c, err := guarded.Connect(t.Context())
+		must(t, "", err)
+		ctx, cancel := context.WithCancel(t.Context())
+		tx, err := c.(driver.ConnBeginTx).BeginTx(ctx, driver.TxOptions{})
+		must(t, "", err)
+		cancel()
+		must(t, "", tx.Rollback())
+		if err := c.(driver.SessionResetter).ResetSession(t.Context()); !errors.Is(err, driver.ErrBadConn) {
+			t.Errorf("ResetSession: %v", err)
+		}
+		must(t, "", c.Close())
+	})
+}
+
+// What IsValid has said once, it says again.
+func TestIsValidTwice(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, srv *fakeServer, _ *sql.DB) {
+		guarded := WrapConnector(fakeConnector{&fakeDriver{srv, modern}}, WithDialect(DialectPostgres), WithReport(srv.report))
+		c, err := guarded.Connect(t.Context())
+		must(t, "", err)
+		v := c.(driver.Validator)
+		for range 2 {
+			if !v.IsValid() {
+				t.Error("a clean connection is invalid")
+			}
+		}
+		_, err = c.(driver.ExecerContext).ExecContext(t.Context(), "SELECT pg_advisory_lock(5)", nil)
+		must(t, "", err)
+		for range 2 {
+			if v.IsValid() {
+				t.Error("a connection that leaked is valid")
+			}
+		}
+		if err := c.(driver.SessionResetter).ResetSession(t.Context()); !errors.Is(err, driver.ErrBadConn) {
+			t.Errorf("ResetSession: %v", err)
+		}
+		must(t, "", c.Close())
+		if got := srv.kinds(); got != "Leak" {
+			t.Errorf("reports %s, want one", got)
+		}
+	})
 }
 
 // A session that the driver itself calls invalid is not asked, and its locks are lost.
@@ -412,6 +475,10 @@ func TestStatsAndHeldArePerPool(t *testing.T) {
 	ask(t, c, "SELECT pg_advisory_unlock_all()")
 	if got, _ := ReadStats(pools[0]); got != (Stats{LocksHeld: 1, LocksAcquired: 3, LocksReleased: 2}) {
 		t.Errorf("after the release: %+v", got)
+	}
+	ask(t, pools[1], "SELECT pg_try_advisory_lock(7)") // leaks
+	if held, _ := Held(pools[1]); len(held) != 0 || len(knownConns(t, pools[1])) != 0 {
+		t.Errorf("after a leak: %v held, %d connections known", held, len(knownConns(t, pools[1])))
 	}
 	srv.bare = true
 	plain := srv.openDB(modern)

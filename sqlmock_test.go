@@ -16,16 +16,24 @@ import (
 	"github.com/sqllock/sqllock"
 )
 
-// A user's test with sqlmock, and what it takes to run it guarded: the driver is registered once, and the pool
-// is opened under the other name.
+// What it takes to run the tests that a program has with sqlmock on a guarded pool: the mock's driver is
+// registered once more, guarded, and then the name in sql.Open changes.
+func init() {
+	mocks, err := sql.Open("sqlmock", "")
+	if err != nil {
+		panic(err)
+	}
+	sql.Register("sqlmock-sqllock", sqllock.Wrap(mocks.Driver(), sqllock.WithDialect(sqllock.DialectPostgres)))
+	_ = mocks.Close()
+}
+
 func TestSwappedDriverName(t *testing.T) {
-	db, mock, err := sqlmock.NewWithDSN("jobs") // as ever
+	dsn := fmt.Sprint("jobs", mockDSN.Add(1))
+	plain, mock, err := sqlmock.NewWithDSN(dsn) // as ever
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := db
-	sql.Register("sqlmock-sqllock", sqllock.Wrap(db.Driver(), sqllock.WithDialect(sqllock.DialectPostgres)))
-	db, err = sql.Open("sqlmock-sqllock", "jobs")
+	db, err := sql.Open("sqlmock-sqllock", dsn) // was: the pool that NewWithDSN returns
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,12 +220,16 @@ func fails(query string) func(context.Context, *sql.DB) error {
 	}
 }
 
-// probe is the guard's question to PostgreSQL: nothing is held.
-func probe(m sqlmock.Sqlmock) {
-	m.ExpectQuery("SELECT classid::pg_catalog.int8, objid::pg_catalog.int8, objsubid::pg_catalog.int8, mode::pg_catalog.text" +
+// expectProbe is the guard's question to PostgreSQL.
+func expectProbe(m sqlmock.Sqlmock) *sqlmock.ExpectedQuery {
+	return m.ExpectQuery("SELECT classid::pg_catalog.int8, objid::pg_catalog.int8, objsubid::pg_catalog.int8, mode::pg_catalog.text" +
 		" FROM pg_catalog.pg_locks WHERE locktype OPERATOR(pg_catalog.=) 'advisory'" +
-		" AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND granted LIMIT 100").
-		WillReturnRows(sqlmock.NewRows([]string{"classid", "objid", "objsubid", "mode"}))
+		" AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND granted LIMIT 100")
+}
+
+// probe is the same, answered: nothing is held.
+func probe(m sqlmock.Sqlmock) {
+	expectProbe(m).WillReturnRows(sqlmock.NewRows([]string{"classid", "objid", "objsubid", "mode"}))
 }
 
 // What the guard sends before it ends a session.
@@ -311,6 +323,9 @@ func TestPlainConversations(t *testing.T) {
 		{name: "manual transaction", dialect: pg, program: does("BEGIN", "UPDATE t SET n = 1", "COMMIT"), script: func(m sqlmock.Sqlmock) {
 			accepts(m, "BEGIN", "UPDATE t SET n = 1", "COMMIT")
 		}},
+		{name: "discarded by text", dialect: pg, program: does("SELECT pg_advisory_lock(1)", "DISCARD ALL"), script: func(m sqlmock.Sqlmock) {
+			accepts(m, "SELECT pg_advisory_lock(1)", "DISCARD ALL")
+		}},
 		{name: "misplaced unlock", dialect: pg, program: says("SELECT pg_advisory_unlock(1)"), reports: "MisplacedUnlock kept []", script: func(m sqlmock.Sqlmock) {
 			answers(m, "SELECT pg_advisory_unlock(1)", false)
 		}},
@@ -345,6 +360,22 @@ func TestPlainConversations(t *testing.T) {
 		}},
 		{name: "MySQL, tables", dialect: my, program: does("LOCK TABLES t WRITE", "UPDATE t SET n = 1", "UNLOCK TABLES"), script: func(m sqlmock.Sqlmock) {
 			accepts(m, "LOCK TABLES t WRITE", "UPDATE t SET n = 1", "UNLOCK TABLES")
+		}},
+		{name: "MySQL, tables, freed by a transaction", dialect: my, program: func(ctx context.Context, db *sql.DB) error {
+			conn, err := db.Conn(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = conn.ExecContext(ctx, "LOCK TABLES t WRITE")
+			tx, err2 := conn.BeginTx(ctx, nil)
+			if err2 != nil {
+				return err2
+			}
+			return errors.Join(err, tx.Commit(), conn.Close())
+		}, script: func(m sqlmock.Sqlmock) {
+			accepts(m, "LOCK TABLES t WRITE")
+			m.ExpectBegin()
+			m.ExpectCommit()
 		}},
 		{name: "MySQL, backup", dialect: my, program: does("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES", "LOCK INSTANCE FOR BACKUP", "UNLOCK INSTANCE"), script: func(m sqlmock.Sqlmock) {
 			accepts(m, "FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES", "LOCK INSTANCE FOR BACKUP", "UNLOCK INSTANCE")
@@ -414,6 +445,33 @@ func TestLeakConversations(t *testing.T) {
 		{name: "MySQL, tables", dialect: my, program: does("LOCK TABLES t WRITE"), script: func(m sqlmock.Sqlmock) {
 			accepts(m, "LOCK TABLES t WRITE")
 		}, guards: myEnd, closed: true, reports: "Leak discarded [table lock t (exclusive)]"},
+		{name: "MySQL, all tables", dialect: my, program: does("FLUSH TABLES WITH READ LOCK"), script: func(m sqlmock.Sqlmock) {
+			accepts(m, "FLUSH TABLES WITH READ LOCK")
+		}, guards: myEnd, closed: true, reports: "Leak discarded [global read lock (exclusive)]"},
+		{name: "MySQL, handler, which no statement resets", dialect: my, opts: reset, program: does("HANDLER t OPEN"), script: func(m sqlmock.Sqlmock) {
+			accepts(m, "HANDLER t OPEN")
+		}, guards: myEnd, closed: true, reports: "Leak discarded [handler t (exclusive)]"},
+		{name: "MariaDB, backup stage", dialect: my, program: does("BACKUP STAGE START"), script: func(m sqlmock.Sqlmock) {
+			accepts(m, "BACKUP STAGE START")
+		}, guards: myEnd, closed: true, reports: "Leak discarded [backup lock STAGE (exclusive)]"},
+		{name: "MySQL, reset of tables fails", dialect: my, opts: reset, program: does("LOCK TABLES t WRITE"), script: func(m sqlmock.Sqlmock) {
+			accepts(m, "LOCK TABLES t WRITE")
+		}, guards: func(m sqlmock.Sqlmock) {
+			m.ExpectExec("UNLOCK TABLES").WillReturnError(errScripted)
+			myEnd(m)
+		}, closed: true, reports: "Leak discarded [table lock t (exclusive)]"},
+		{name: "cursor, moved by the end of a transaction", dialect: pg, program: func(ctx context.Context, db *sql.DB) error {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, "DECLARE c CURSOR WITH HOLD FOR SELECT pg_advisory_lock(1)")
+			return errors.Join(err, tx.Commit())
+		}, script: func(m sqlmock.Sqlmock) {
+			m.ExpectBegin()
+			accepts(m, "DECLARE c CURSOR WITH HOLD FOR SELECT pg_advisory_lock(1)")
+			m.ExpectCommit()
+		}, guards: probe},
 		{name: "MySQL, instance, which no statement resets", dialect: my, opts: reset, program: does("LOCK INSTANCE FOR BACKUP"), script: func(m sqlmock.Sqlmock) {
 			accepts(m, "LOCK INSTANCE FOR BACKUP")
 		}, guards: myEnd, closed: true, reports: "Leak discarded [instance lock (exclusive)]"},
@@ -426,6 +484,24 @@ func TestLeakConversations(t *testing.T) {
 			answers(m, "SELECT RELEASE_ALL_LOCKS()", 1)
 			myEnd(m)
 		}, closed: true, reports: "Leak discarded [named lock (1 not seen by name) (exclusive)]"},
+		{name: "the probe's answer has another shape", dialect: pg, program: fails("SELECT pg_advisory_lock(1)"), script: func(m sqlmock.Sqlmock) {
+			m.ExpectQuery("SELECT pg_advisory_lock(1)").WillReturnError(errScripted)
+		}, guards: func(m sqlmock.Sqlmock) {
+			expectProbe(m).WillReturnRows(sqlmock.NewRows([]string{"QUERY PLAN"}))
+			pgEnd(m)
+		}, closed: true, reports: "Unverified discarded []"},
+		{name: "MySQL, prepared in the session", dialect: my, program: func(ctx context.Context, db *sql.DB) error {
+			return errors.Join(does("PREPARE p FROM 'SELECT GET_LOCK(1, 0)'")(ctx, db), does("EXECUTE p")(ctx, db))
+		}, script: func(m sqlmock.Sqlmock) {
+			accepts(m, "PREPARE p FROM 'SELECT GET_LOCK(1, 0)'", "EXECUTE p")
+		}, guards: func(m sqlmock.Sqlmock) { answers(m, "SELECT RELEASE_ALL_LOCKS()", 0) }},
+		{name: "prepared in the session", dialect: pg, program: func(ctx context.Context, db *sql.DB) error {
+			return errors.Join(does("PREPARE p AS SELECT pg_advisory_lock(1)")(ctx, db), does("EXPLAIN ANALYZE EXECUTE p")(ctx, db), does("DEALLOCATE ALL")(ctx, db), does("EXPLAIN ANALYZE EXECUTE p")(ctx, db))
+		}, script: func(m sqlmock.Sqlmock) {
+			accepts(m, "PREPARE p AS SELECT pg_advisory_lock(1)", "EXPLAIN ANALYZE EXECUTE p")
+			probe(m)
+			accepts(m, "DEALLOCATE ALL", "EXPLAIN ANALYZE EXECUTE p")
+		}},
 		{name: "MySQL, doubt, no answer", dialect: my, program: says("SELECT GET_LOCK('jobs', 0), 7 FROM t"), script: func(m sqlmock.Sqlmock) {
 			answers(m, "SELECT GET_LOCK('jobs', 0), 7 FROM t", 1)
 		}, guards: func(m sqlmock.Sqlmock) {

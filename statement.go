@@ -59,8 +59,8 @@ type statement struct {
 	cursor bool  // ... and what it declared is a cursor: the end of a transaction can run it (WITH HOLD)
 	runs   bool  // it runs what the session may have prepared: EXECUTE, FETCH, MOVE
 	txLock bool  // it calls the xact family in a form that is not plain
-	opens  bool  // several statements: the last word on transactions opens one
-	ends   bool  // several statements: the last word on transactions ends one
+	opens  bool  // several statements, or one inside another: the last word on transactions opens one
+	ends   bool  // several statements, or one inside another: the last word on transactions ends one
 }
 
 // harmless reports whether the text does nothing that concerns session locks.

@@ -9,16 +9,21 @@ import (
 	"time"
 )
 
-// processorTime returns what f takes on a processor, however busy the machine is.
-func processorTime(f func()) time.Duration {
+// processorTime returns what f takes on a processor; where that is more than enough, the best of some tries, because
+// a busy neighbour slows a processor too.
+func processorTime(enough time.Duration, f func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	const thread = 1 // RUSAGE_THREAD
-	var before, after syscall.Rusage
-	syscall.Getrusage(thread, &before)
-	f()
-	syscall.Getrusage(thread, &after)
-	return time.Duration(after.Utime.Nano() - before.Utime.Nano())
+	best := time.Hour
+	for try := 0; try < 20 && best > enough; try++ {
+		var before, after syscall.Rusage
+		_ = syscall.Getrusage(thread, &before)
+		f()
+		_ = syscall.Getrusage(thread, &after)
+		best = min(best, time.Duration(after.Utime.Nano()-before.Utime.Nano()))
+	}
+	return best
 }
 
 // A text of 1 MiB takes a few milliseconds, whatever it is made of. (Without -race, which is ten times slower.)
@@ -32,7 +37,7 @@ func TestLinear(t *testing.T) {
 		for i, piece := range pieces {
 			for _, start := range []string{"", starts[i%len(starts)]} {
 				text := start + sized(piece, size)
-				took := processorTime(func() {
+				took := processorTime(limit, func() {
 					recognise(d, text, lockFunctions{"lock_job"})
 					ordinary(d, text)
 				})

@@ -39,7 +39,7 @@ func TestMySQLCalls(t *testing.T) {
 		{"no call", nothing, []string{"SELECT 1 AS GET_LOCK", "SELECT GET_LOCK FROM t", "SELECT 'GET_LOCK(''a'',1)'", "SELECT \"dq GET_LOCK('x',1)\"", "SELECT 'x' AS `GET_LOCK('y',1)`",
 			"SELECT 1 /* , GET_LOCK('x',1) */", "SELECT 1 # , GET_LOCK('x',1)", "SELECT 1 -- , GET_LOCK('x',1)", "SELECT 1 --\t, GET_LOCK('x',1)", "SELECT 1 --\x01, GET_LOCK('x',1)",
 			"SELECT 1 # c\r , GET_LOCK('x',1)", "SELECT IS_FREE_LOCK('a'), IS_USED_LOCK('a')", "SELECT MY_GET_LOCK('a',1), GET_LOCKS(1)", "SELECT GET_LOCK$('a',1)",
-			"SELECT 1GET_LOCK('a',1)", "SELECT GÉT_LOCK('x',1)", "SELECT GET_LOC\u212a('x',1)", "SELECT RELEA\u017fE_LOCK('x')", "SELECT @GET_LOCK", "SELECT @@GET_LOCK"}},
+			"SELECT 1GET_LOCK('a',1)", "SELECT a_name_that_is_longer_than_any_lock_function('a',1)", "SELECT GÉT_LOCK('x',1)", "SELECT GET_LOC\u212a('x',1)", "SELECT RELEA\u017fE_LOCK('x')", "SELECT @GET_LOCK", "SELECT @@GET_LOCK"}},
 	})
 }
 
@@ -94,7 +94,7 @@ func TestMySQLTables(t *testing.T) {
 		{"close", lock(verbHandlerClose, "t"), []string{"HANDLER t CLOSE", "HANDLER `t` CLOSE;"}},
 		{"unclear", statement{may: classTables}, []string{"FLUSH HOSTS, TABLES WITH READ LOCK", "FLUSH TABLES WITH WRITE LOCK", "FLUSH x FOR EXPORT", "LOCK x", "BACKUP x",
 			"SELECT 1; LOCK TABLES t READ", "LOCK TABLES t READ; SELECT 1", "FLUSH TABLES WITH READ LOCK; SELECT 1", "BACKUP STAGE START; SELECT 1"}},
-		{"several, freeing", statement{frees: classTables}, []string{"UNLOCK TABLES; SELECT 1", "SELECT 1; UNLOCK INSTANCE", "BACKUP STAGE END; SELECT 1"}},
+		{"several, freeing", statement{frees: classTables}, []string{"UNLOCK TABLES; SELECT 1", "SELECT 1; UNLOCK INSTANCE", "UNLOCK x", "BACKUP STAGE END; SELECT 1"}},
 		{"several handlers", statement{may: classHandler}, []string{"HANDLER t OPEN; HANDLER u OPEN"}},
 		{"several handlers", statement{frees: classHandler}, []string{"HANDLER t CLOSE; HANDLER u CLOSE"}},
 		{"nothing", nothing, []string{"FLUSH TABLES", "FLUSH TABLES t, u", "FLUSH PRIVILEGES", "FLUSH LOCAL LOGS", "HANDLER t READ FIRST", "HANDLER t READ i >= (1) LIMIT 2",

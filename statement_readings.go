@@ -94,6 +94,9 @@ func (r *recogniser) guess() class {
 			may |= guessAt(r.text[i:])
 		}
 	}
+	if r.dialect == DialectPostgres {
+		may &= classLocks | classTx // the others are MySQL's
+	}
 	return may
 }
 
@@ -194,22 +197,22 @@ func several(a, b statement) statement {
 }
 
 // fold adds one of several statements: no verb is plain then, but the last word on transactions counts.
-func (sum *statement) fold(s statement) {
+func (s *statement) fold(next statement) {
 	switch {
-	case s.verb == verbBegin || s.opens:
-		sum.opens, sum.ends = true, false
-	case s.verb == verbEnd || s.ends:
-		sum.opens, sum.ends = false, true
-	case s.verb == verbDiscardAll: // not possible together with others: it fails
-	case s.verb.releases():
-		sum.frees |= touches(0, s.verb)
+	case next.verb == verbBegin || next.opens:
+		s.opens, s.ends = true, false
+	case next.verb == verbEnd || next.ends:
+		s.opens, s.ends = false, true
+	case next.verb == verbDiscardAll: // together with others it fails
+	case next.verb.releases():
+		s.frees |= touches(0, next.verb)
 	default:
-		sum.may |= touches(0, s.verb)
+		s.may |= touches(0, next.verb)
 	}
-	sum.may |= s.may
-	sum.frees |= s.frees
-	sum.marks |= s.marks
-	sum.cursor = sum.cursor || s.cursor
-	sum.runs = sum.runs || s.runs
-	sum.txLock = sum.txLock || s.txLock || s.verb == verbTxLock || s.verb == verbTryTxLock
+	s.may |= next.may
+	s.frees |= next.frees
+	s.marks |= next.marks
+	s.cursor = s.cursor || next.cursor
+	s.runs = s.runs || next.runs
+	s.txLock = s.txLock || next.txLock || next.verb == verbTxLock || next.verb == verbTryTxLock
 }

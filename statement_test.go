@@ -17,10 +17,10 @@ func checkAll(t *testing.T, d Dialect, fns lockFunctions, tests []wanted) {
 	for _, test := range tests {
 		for _, text := range test.texts {
 			if got := recognise(d, text, fns); got != test.want {
-				t.Errorf("%s: %v %q\n got %+v\nwant %+v", test.name, d, text, got, test.want)
+				t.Errorf("%s: %v %.300q\n got %+v\nwant %+v", test.name, d, text, got, test.want)
 			}
 			if ordinary(d, text) && len(fns) == 0 && !test.want.harmlessUnmarked() {
-				t.Errorf("%s: %v %q is taken for ordinary", test.name, d, text)
+				t.Errorf("%s: %v %.300q is taken for ordinary", test.name, d, text)
 			}
 		}
 	}
@@ -148,6 +148,26 @@ func TestOtherCharacterSets(t *testing.T) {
 		{"gbk", mayLock, []string{"SELECT E'\xbf\\', pg_advisory_lock(1)", "SELECT E'\xbf\\', pg_advisory_lock(1) --'"}},
 		{"latin1", nothing, []string{"SELECT 'caf\xe9', \"\xff\" FROM t"}},
 	})
+}
+
+// A long text is not read in every way: what it does not mention, it cannot do.
+func TestLongTexts(t *testing.T) {
+	long := strings.Repeat(`'\\', `, longestRead/6+1) + "1"
+	checkAll(t, DialectPostgres, nil, []wanted{
+		{"nothing", nothing, []string{"SELECT " + long, "VACUUM (x, " + long + ")"}},
+		{"a name", mayLock, []string{"SELECT '_advisory_', " + long, "SELECT pg_advisory_lock(1), " + long}},
+	})
+	checkAll(t, DialectMySQL, nil, []wanted{
+		{"nothing", nothing, []string{"SELECT " + long, "SET @x = (" + long + ")"}},
+		{"a name", statement{may: classLocks | classTables}, []string{"SELECT 'get_lock', " + long, "SET @x = 'lock', @y = (" + long + ")"}},
+		{"a handler", statement{may: classHandler}, []string{"SET @x = 'handler', @y = (" + long + ")"}},
+		{"anything", statement{may: allClasses}, []string{"SET @x = 'execute', @y = (" + long + ")"}},
+	})
+	versioned := "SET @x = '" + strings.Repeat("x", longestRead) + "' /*!80000 , @y = 'lock' */"
+	checkAll(t, DialectMySQL, nil, []wanted{{"versioned", statement{may: classLocks | classTables}, []string{versioned}}})
+	if got := recognise(DialectMySQL, "SET @x = lock_job(1), @y = ("+long+")", lockFunctions{"lock_job"}); got.may&classLocks == 0 {
+		t.Errorf("a user's function in a long text: %+v", got)
+	}
 }
 
 func TestTouches(t *testing.T) {

@@ -3,7 +3,7 @@
 # It installs what is missing and starts nothing; when all is there it only looks. Tests start private copies themselves.
 set -euo pipefail
 here=$(dirname "$0")
-cache=${SQLLOCK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sqllock}
+cache=${SQLLOCK_CACHE:-${XDG_CACHE_HOME:-${HOME:-${TMPDIR:-/tmp}}/.cache}/sqllock}
 
 has() { # has PROGRAM [FOLDER PATTERN]...: is it in PATH or in one of the folders?
   local program=$1 folder; shift
@@ -18,7 +18,9 @@ has mariadbd /usr/sbin && has mariadb-install-db || packages+=(mariadb-server-co
 has pgbouncer /usr/sbin || { packages+=(pgbouncer); services+=(pgbouncer); }
 has redis-server || { packages+=(redis-server); services+=(redis-server); }
 
-real_mysql() { has mysqld /usr/sbin && ! PATH=$PATH:/usr/sbin mysqld --version | grep -q MariaDB; }
+real_mysql() { # on Debian, mysqld is MariaDB's
+  has mysqld /usr/sbin && [[ $(PATH=$PATH:/usr/sbin mysqld --version) != *MariaDB* ]]
+}
 
 if [ ${#packages[@]} -gt 0 ]; then
   install=(apt-get install -y -qq --no-install-recommends "${packages[@]}")

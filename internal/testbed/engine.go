@@ -19,7 +19,7 @@ type engine struct {
 	// find returns the server program, or an error that says what is missing.
 	find func() (string, error)
 	// fill makes a fresh data folder, which is cached (see template.go); nil if the program needs none.
-	fill func(bin, dir string, as *account) error
+	fill func(h helper) error
 	// recipe names everything that fill's result depends on besides the program.
 	recipe string
 	// configure writes the program's settings once its port is known; nil if command says them all.
@@ -38,6 +38,16 @@ type engine struct {
 	fast         syscall.Signal
 	immediate    syscall.Signal
 }
+
+// helper runs programs that fill a new data folder, as the folder's owner.
+type helper struct {
+	bin string // the server program
+	dir string
+	dog *watchdog
+	as  *account
+}
+
+func (h helper) run(argv []string, stdin string) error { return h.dog.help(argv, h.as, h.dir, stdin) }
 
 // lookPath looks for a program in PATH, then in folders: shell patterns, of whose matches the last one counts
 // (/usr/lib/postgresql/*/bin: the newest).

@@ -67,7 +67,7 @@ func (s *Server) AwaitFree(t testing.TB, within time.Duration) {
 
 func (s *Server) heldNow(t testing.TB, db *sql.DB) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
 	defer cancel()
 	held, err := s.held(ctx, db)
 	if err != nil {

@@ -72,18 +72,17 @@ func listen(p *program) []string {
 
 const smallMariaDBLog = "--innodb-log-file-size=8M" // the default's 96M take long to copy
 
-func installMariaDB(bin, dir string, as *account) error {
-	install, err := lookPath("mariadb-install-db", filepath.Join(filepath.Dir(bin), "../bin"), filepath.Join(filepath.Dir(bin), "../scripts"))
+func installMariaDB(h helper) error {
+	install, err := lookPath("mariadb-install-db", filepath.Join(filepath.Dir(h.bin), "../bin"), filepath.Join(filepath.Dir(h.bin), "../scripts"))
 	if err != nil {
 		return err
 	}
-	args := append([]string{"--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", smallMariaDBLog}, commonMySQL(dir)...)
-	if err := runQuietly(exec.Command(install, args...), dir, as); err != nil {
+	common := append([]string{smallMariaDBLog}, commonMySQL(h.dir)...)
+	argv := []string{install, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"}
+	if err := h.run(append(argv, common...), ""); err != nil {
 		return err
 	}
-	bootstrap := exec.Command(bin, append([]string{"--no-defaults", "--bootstrap", smallMariaDBLog}, commonMySQL(dir)...)...)
-	bootstrap.Stdin = strings.NewReader("FLUSH PRIVILEGES;\n" + accounts)
-	return runQuietly(bootstrap, dir, as)
+	return h.run(append([]string{h.bin, "--no-defaults", "--bootstrap"}, common...), "FLUSH PRIVILEGES;\n"+accounts)
 }
 
 func mariadbCommand(p *program) []string {
@@ -124,18 +123,17 @@ func mysqlProgram(bin string) []string {
 
 const smallMySQLLog = "--innodb-redo-log-capacity=8M"
 
-func initializeMySQL(bin, dir string, as *account) error {
-	sql := dir + ".sql"
+func initializeMySQL(h helper) error {
+	sql := h.dir + ".sql"
 	if err := os.WriteFile(sql, []byte(accounts), 0o644); err != nil {
 		return err
 	}
 	defer os.Remove(sql)
-	argv := append(mysqlProgram(bin), "--initialize-insecure", "--init-file="+sql, smallMySQLLog)
-	argv = append(argv, commonMySQL(dir)...)
-	if err := runQuietly(exec.Command(argv[0], argv[1:]...), dir, as); err != nil {
+	argv := append(mysqlProgram(h.bin), "--initialize-insecure", "--init-file="+sql, smallMySQLLog)
+	if err := h.run(append(argv, commonMySQL(h.dir)...), ""); err != nil {
 		return err
 	}
-	return os.Remove(filepath.Join(dir, "auto.cnf")) // the server's identity, which copies must not share
+	return os.Remove(filepath.Join(h.dir, "auto.cnf")) // the server's identity, which copies must not share
 }
 
 func mysqlCommand(p *program) []string {

@@ -3,8 +3,6 @@ package testbed
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -51,6 +49,9 @@ func (s *Server) drop(t testing.TB, name string) {
 	}
 }
 
+// answerLimit bounds each of the test bed's own statements: a server may have been stopped by a test.
+const answerLimit = 30 * time.Second
+
 // exec runs one statement on a connection of its own.
 func (s *Server) exec(query string) error {
 	db, err := s.open()
@@ -58,7 +59,7 @@ func (s *Server) exec(query string) error {
 		return err
 	}
 	defer db.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
 	defer cancel()
 	_, err = db.ExecContext(ctx, query)
 	return err
@@ -89,15 +90,4 @@ func (s *Server) open() (*sql.DB, error) {
 		return nil, err
 	}
 	return sql.OpenDB(connector), nil
-}
-
-// runQuietly runs a helper program as another user and returns its output only if it fails. dir is the folder that
-// it fills.
-func runQuietly(cmd *exec.Cmd, dir string, as *account) error {
-	runAs(cmd, as)
-	cmd.Dir = dir // a folder that the user may enter
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd.Path, err, out)
-	}
-	return nil
 }

@@ -30,10 +30,9 @@ var postgres = &engine{
 }
 
 // initdb makes a data folder that trusts every local client: the password is in our sources anyway.
-func initdb(bin, dir string, as *account) error {
-	cmd := exec.Command(filepath.Join(filepath.Dir(bin), "initdb"), "-D", dir, "-U", "test", "--auth=trust",
-		"--encoding=UTF8", "--no-locale", "--no-sync", "--wal-segsize=1") // small segments copy fast
-	return runQuietly(cmd, dir, as)
+func initdb(h helper) error {
+	return h.run([]string{filepath.Join(filepath.Dir(h.bin), "initdb"), "-D", h.dir, "-U", "test", "--auth=trust",
+		"--encoding=UTF8", "--no-locale", "--no-sync", "--wal-segsize=1"}, "") // small segments copy fast
 }
 
 // postgresCommand trades durability for speed and keeps off everything that outlives a killed server: sockets in

@@ -5,7 +5,6 @@ package testbed
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -30,13 +29,8 @@ func (w *watchdog) launch(argv []string, as *account, stop syscall.Signal, log s
 		return nil, err
 	}
 	defer out.Close()
-	signal := strconv.Itoa(int(stop))
-	cmd := exec.Command("/bin/sh", append([]string{"-c", launchScript, "sqllock-launch", signal}, argv...)...)
-	cmd.ExtraFiles = []*os.File{w.pipe}
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Dir = filepath.Dir(log)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	runAs(cmd, as)
+	cmd := w.command(argv, as, stop)
+	cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, filepath.Dir(log)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (e *engine) prepare(bin string, args []string) (*program, error) {
 		return nil, err
 	}
 	if e.fill != nil {
-		if err := e.copyTemplate(bin, dog.folder, p.data()); err != nil {
+		if err := e.copyTemplate(bin, p.data(), dog); err != nil {
 			return nil, err
 		}
 	}

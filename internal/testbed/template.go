@@ -15,12 +15,12 @@ func cacheDir() string {
 	if dir, err := os.UserCacheDir(); err == nil {
 		return filepath.Join(dir, "sqllock")
 	}
-	return filepath.Join(os.TempDir(), "sqllock-cache") // no HOME: a bare CI environment
+	return filepath.Join(os.TempDir(), ".cache", "sqllock") // no HOME: a bare environment
 }
 
 // copyTemplate makes data a copy of e's template. A template never changes, so it is copied without a lock.
-func (e *engine) copyTemplate(bin, scratch, data string) error {
-	template, err := e.template(bin, scratch)
+func (e *engine) copyTemplate(bin, data string, dog *watchdog) error {
+	template, err := e.template(bin, dog)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (e *engine) copyTemplate(bin, scratch, data string) error {
 }
 
 // template returns e's cached data folder. It is made on first use: that takes seconds, copying it a fraction of one.
-func (e *engine) template(bin, scratch string) (string, error) {
+func (e *engine) template(bin string, dog *watchdog) (string, error) {
 	dir := filepath.Join(cacheDir(), "templates", e.templateName(bin))
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
@@ -44,23 +44,23 @@ func (e *engine) template(bin, scratch string) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	fresh := filepath.Join(scratch, "template-"+randomName())
+	fresh := filepath.Join(dog.folder, "template-"+randomName())
 	defer os.RemoveAll(fresh)
-	if err := e.fillFor(bin, fresh); err != nil {
+	if err := e.fillNew(helper{bin, fresh, dog, e.user()}); err != nil {
 		return "", err
 	}
 	return dir, publish(fresh, dir)
 }
 
-// fillFor fills a new folder that belongs to the program's user.
-func (e *engine) fillFor(bin, dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil {
+// fillNew makes the folder that e.fill fills.
+func (e *engine) fillNew(h helper) error {
+	if err := os.Mkdir(h.dir, 0o700); err != nil {
 		return err
 	}
-	if err := give(dir, e.user()); err != nil {
+	if err := give(h.dir, h.as); err != nil {
 		return err
 	}
-	return e.fill(bin, dir, e.user())
+	return e.fill(h)
 }
 
 // templateName changes with the program and with the recipe.

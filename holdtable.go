@@ -239,7 +239,7 @@ func (t *holdTable) plainLocked(o *observation) {
 	case verbUnlockInstance:
 		t.dropKindLocked(kindInstance)
 	case verbBackupEnd:
-		t.dropKindLocked(kindBackup)
+		t.dropBackupLocked(o.s.object)
 	case verbHandlerClose:
 		t.dropLocked(lockKey{kind: kindHandler, name: o.s.object})
 	case verbDiscardAll:
@@ -348,6 +348,16 @@ func (t *holdTable) forgetLocked(k lockKey, h *hold) {
 func (t *holdTable) dropKindLocked(kind holdKind) {
 	for k, h := range t.holds {
 		if k.kind == kind {
+			t.pool.counters.released.Add(int64(h.count))
+			t.forgetLocked(k, h)
+		}
+	}
+}
+
+// dropBackupLocked: BACKUP STAGE END frees its stage, and BACKUP UNLOCK what BACKUP LOCK took.
+func (t *holdTable) dropBackupLocked(object string) {
+	for k, h := range t.holds {
+		if k.kind == kindBackup && (k.name == "STAGE") == (object == "STAGE") {
 			t.pool.counters.released.Add(int64(h.count))
 			t.forgetLocked(k, h)
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/DATA-DOG/go-sqlmock"
 )
 
 // here returns the caller's stack, and its place as a report spells it.
@@ -489,4 +491,39 @@ func TestStatsAndHeldArePerPool(t *testing.T) {
 		t.Errorf("Held of a plain pool: %v", err)
 	}
 	srv.bare = false
+}
+
+// A library's frames are only named where the program has none of its own.
+func TestPlacePrefersTheProgram(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		want bool
+	}{
+		{"/root/go/pkg/mod/gorm.io/gorm@v1.25.0/callbacks.go", true},
+		{"/src/app/vendor/gorm.io/gorm/callbacks.go", true},
+		{"/src/app/vendors/list.go", false},
+		{"/src/app/main.go", false},
+	} {
+		if got := isLibrary(c.file); got != c.want {
+			t.Errorf("%s: library %v", c.file, got)
+		}
+	}
+	var inLibrary, inProgram []uintptr
+	sqlmock.QueryMatcherFunc(func(string, string) error { // this is called from a library's file
+		inProgram = callers()
+		return nil
+	}).Match("", "")
+	inLibrary = inProgram[1:2] // sqlmock's own frame, behind the function's
+	if p := place(inLibrary); !strings.Contains(p, "sqlmock.QueryMatcherFunc.Match") {
+		t.Errorf("nothing but a library: %q", p)
+	}
+	if p := place(slices.Concat(inLibrary, inProgram)); !strings.Contains(p, "TestPlacePrefersTheProgram") {
+		t.Errorf("a library, then the program: %q", p)
+	}
+}
+
+//go:noinline
+func callers() []uintptr {
+	var pcs [16]uintptr
+	return pcs[:runtime.Callers(2, pcs[:])]
 }

@@ -32,6 +32,7 @@ type conn struct {
 	lane   lane // the observed lane, made when it is first needed
 	tx     guardedTx
 
+	pinned    bool // a locker's pin has it, and knows what it holds
 	watched   bool // every text has to be recognised: the session has marks, or there are lock functions
 	validated bool // IsValid ran since the connection was last taken from the pool
 	doomed    bool // must not go back to the pool, whatever it holds
@@ -102,7 +103,7 @@ func (c *conn) guarded() *conn { return c }
 
 // direct says whether a call may take the direct lane: nothing in it concerns session locks.
 func (c *conn) direct(query string) bool {
-	return !c.watched && ordinary(c.pool.cfg.dialect, query)
+	return c.pinned || !c.watched && ordinary(c.pool.cfg.dialect, query)
 }
 
 func (q querying) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
@@ -218,6 +219,13 @@ func (t *guardedTx) done(err error) {
 	t.c.noteErr(err)
 	t.c.table.txDone(err)
 	t.ctx = nil
+}
+
+// pinnedBy makes a locker's pin the holder of the connection, or, with nil, nobody: until then nothing
+// that is sent is recognised, and what is held is what the pin says.
+func (c *conn) pinnedBy(list func() []Hold) {
+	c.pinned = list != nil
+	c.table.setHolder(list)
 }
 
 // noteErr remembers that the driver gave the session up.

@@ -92,7 +92,7 @@ func inBubble(t *testing.T, opts []Option, f func(t *testing.T, srv *fakeServer,
 	})
 }
 
-func pinned(t *testing.T, db *sql.DB) *sql.Conn {
+func pinnedTo(t *testing.T, db *sql.DB) *sql.Conn {
 	t.Helper()
 	c, err := db.Conn(t.Context())
 	if err != nil {
@@ -226,7 +226,7 @@ func TestDriverOpen(t *testing.T) {
 // An ordinary statement is prepared to the driver's own statement, without anything around it, and so are its rows.
 func TestDirectLaneIsTheDriversOwn(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeServer, db *sql.DB) {
-		err := pinned(t, db).Raw(func(dc any) error {
+		err := pinnedTo(t, db).Raw(func(dc any) error {
 			st, err := dc.(driver.ConnPrepareContext).PrepareContext(t.Context(), "SELECT 1")
 			if err != nil {
 				return err
@@ -258,7 +258,7 @@ func TestDirectLaneIsTheDriversOwn(t *testing.T) {
 // usable; the connection is discarded when it is given back, as it would have been.
 func TestCancelledTxOnPinnedConn(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, srv *fakeServer, db *sql.DB) {
-		c := pinned(t, db)
+		c := pinnedTo(t, db)
 		ctx, cancel := context.WithCancel(t.Context())
 		if _, err := c.BeginTx(ctx, nil); err != nil {
 			t.Fatal(err)
@@ -281,7 +281,7 @@ func TestCancelledTxOnPinnedConn(t *testing.T) {
 // Unwrap gives the driver's own connection, and what is then done with it is asked for at the return.
 func TestUnwrap(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, srv *fakeServer, db *sql.DB) {
-		c := pinned(t, db)
+		c := pinnedTo(t, db)
 		unwrap := func(text string) {
 			err := c.Raw(func(dc any) error {
 				own, ok := Unwrap(dc).(driver.ExecerContext)
@@ -299,7 +299,7 @@ func TestUnwrap(t *testing.T) {
 		if srv.times(pgProbe) != 0 || srv.kinds() != "Unverified" {
 			t.Errorf("after nothing: %d probes, reports %s", srv.times(pgProbe), srv.kinds())
 		}
-		c = pinned(t, db)
+		c = pinnedTo(t, db)
 		unwrap("SELECT pg_advisory_lock(1)")
 		if srv.held() != 0 {
 			t.Error("a lock that was taken behind the guard's back is held")

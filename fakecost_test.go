@@ -46,10 +46,10 @@ func TestOrdinaryStatementsAllocateNothingMore(t *testing.T) {
 		make func(t *testing.T, db *sql.DB) func() error
 	}{
 		{"query", func(_ *testing.T, db *sql.DB) func() error {
-			return func() error { return drain(db.QueryContext(ctx, "SELECT 1")) }
+			return func() error { return drainRows(db.QueryContext(ctx, "SELECT 1")) }
 		}},
 		{"query with an argument", func(_ *testing.T, db *sql.DB) func() error {
-			return func() error { return drain(db.QueryContext(ctx, "SELECT echo($1)", 7)) }
+			return func() error { return drainRows(db.QueryContext(ctx, "SELECT echo($1)", 7)) }
 		}},
 		{"query row", func(_ *testing.T, db *sql.DB) func() error {
 			return func() error { var n int; return db.QueryRowContext(ctx, "SELECT 1").Scan(&n) }
@@ -71,7 +71,7 @@ func TestOrdinaryStatementsAllocateNothingMore(t *testing.T) {
 		}},
 		{"prepared query", func(t *testing.T, db *sql.DB) func() error {
 			st := prepare(t, db, "SELECT echo($1)")
-			return func() error { return drain(st.QueryContext(ctx, 7)) }
+			return func() error { return drainRows(st.QueryContext(ctx, 7)) }
 		}},
 		{"prepared exec", func(t *testing.T, db *sql.DB) func() error {
 			st := prepare(t, db, "SELECT echo($1)")
@@ -80,7 +80,7 @@ func TestOrdinaryStatementsAllocateNothingMore(t *testing.T) {
 		{"transaction", func(t *testing.T, db *sql.DB) func() error {
 			// on the driver's level: database/sql starts a goroutine for each, and the runtime allocates
 			// one or takes an old one, as it happens
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			var b driver.ConnBeginTx
 			_ = c.Raw(func(dc any) error { b = dc.(driver.ConnBeginTx); return nil })
 			return func() error {
@@ -123,7 +123,7 @@ func TestLockStatementAllocations(t *testing.T) {
 		defer c.Close()
 		n := allocs(t, func() error {
 			for _, text := range texts {
-				if err := drain(c.QueryContext(context.Background(), text, 7)); err != nil {
+				if err := drainRows(c.QueryContext(context.Background(), text, 7)); err != nil {
 					return err
 				}
 			}

@@ -25,7 +25,7 @@ var fakeWays = []struct {
 		var v any
 		return db.QueryRowContext(ctx, text).Scan(&v)
 	}},
-	{"query", func(ctx context.Context, db *sql.DB, text string) error { return drain(db.QueryContext(ctx, text)) }},
+	{"query", func(ctx context.Context, db *sql.DB, text string) error { return drainRows(db.QueryContext(ctx, text)) }},
 	{"query, rows not read", func(ctx context.Context, db *sql.DB, text string) error {
 		rows, err := db.QueryContext(ctx, text)
 		if err != nil {
@@ -42,7 +42,7 @@ var fakeWays = []struct {
 		if err != nil {
 			return err
 		}
-		return errors.Join(drain(st.QueryContext(ctx)), st.Close())
+		return errors.Join(drainRows(st.QueryContext(ctx)), st.Close())
 	}},
 	{"prepared exec", func(ctx context.Context, db *sql.DB, text string) error {
 		st, err := db.PrepareContext(context.WithoutCancel(ctx), text)
@@ -57,25 +57,25 @@ var fakeWays = []struct {
 		if err != nil {
 			return err
 		}
-		return errors.Join(drain(c.QueryContext(ctx, text)), c.Close())
+		return errors.Join(drainRows(c.QueryContext(ctx, text)), c.Close())
 	}},
 	{"transaction", func(ctx context.Context, db *sql.DB, text string) error {
 		tx, err := db.Begin()
 		if err != nil {
 			return err
 		}
-		return errors.Join(drain(tx.QueryContext(ctx, text)), tx.Commit())
+		return errors.Join(drainRows(tx.QueryContext(ctx, text)), tx.Commit())
 	}},
 	{"rolled back", func(ctx context.Context, db *sql.DB, text string) error {
 		tx, err := db.Begin()
 		if err != nil {
 			return err
 		}
-		return errors.Join(drain(tx.QueryContext(ctx, text)), tx.Rollback())
+		return errors.Join(drainRows(tx.QueryContext(ctx, text)), tx.Rollback())
 	}},
 }
 
-func drain(rows *sql.Rows, err error) error {
+func drainRows(rows *sql.Rows, err error) error {
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func TestNothingLeaksWhenReleaseFails(t *testing.T) {
 			for _, read := range []bool{true, false} {
 				t.Run(fmt.Sprint(unlock, "/", f.name, "/read ", read), func(t *testing.T) {
 					inBubble(t, nil, func(t *testing.T, srv *fakeServer, db *sql.DB) {
-						c := pinned(t, db)
+						c := pinnedTo(t, db)
 						ask(t, c, "SELECT pg_advisory_lock(1)")
 						if f.fault != nil {
 							srv.inject(unlock, f.fault)
@@ -193,7 +193,7 @@ func TestNothingLeaksWhenReleaseFails(t *testing.T) {
 						defer cancel()
 						if rows, err := c.QueryContext(ctx, unlock); err == nil {
 							if read {
-								_ = drain(rows, nil)
+								_ = drainRows(rows, nil)
 							}
 							_ = rows.Close()
 						}
@@ -256,7 +256,7 @@ func TestDeafDriver(t *testing.T) {
 				answer := make(chan struct{})
 				srv.inject(c.own, deaf(answer))
 				start := time.Now()
-				if err := drain(db.Query(c.text)); err != nil {
+				if err := drainRows(db.Query(c.text)); err != nil {
 					t.Fatal(err)
 				}
 				if took := time.Since(start); took != DefaultProbeTimeout {

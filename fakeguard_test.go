@@ -20,10 +20,10 @@ func TestGuardOnEveryShape(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv = newFakeServer(t)
 			db := srv.openDB(shape, WithPolicy(policy))
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			srv.inject(text, failBefore(driver.ErrSkip)) // an error, where nothing skips
 			for _, q := range []string{text, text, after} {
-				_ = drain(c.QueryContext(t.Context(), q))
+				_ = drainRows(c.QueryContext(t.Context(), q))
 			}
 			_ = c.Close()
 			kept = db.Stats().OpenConnections == 1
@@ -122,7 +122,7 @@ func TestUnfinishedStatements(t *testing.T) {
 				if c.name == "the driver panics" {
 					srv.inject(lock, panics("the driver's own"))
 				}
-				conn := pinned(t, db)
+				conn := pinnedTo(t, db)
 				_ = conn.Raw(func(dc any) error { c.use(t.Context(), dc); return nil })
 				_ = conn.Close()
 				if got := srv.kinds(); srv.held() != 0 || got != "Unverified" {
@@ -137,7 +137,7 @@ func TestUnfinishedStatements(t *testing.T) {
 func TestLeakIsFreeBeforeTheNextUse(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, srv *fakeServer, db *sql.DB) {
 		db.SetMaxOpenConns(1)
-		c := pinned(t, db)
+		c := pinnedTo(t, db)
 		ask(t, c, "SELECT pg_advisory_lock(1)")
 		got := make(chan any)
 		go func() { got <- ask(t, db, "SELECT pg_backend_pid()") }()
@@ -280,7 +280,7 @@ func TestAdapter(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := newFakeServer(t)
-				conn := pinned(t, srv.openDB(withAdapter))
+				conn := pinnedTo(t, srv.openDB(withAdapter))
 				c.program(t, srv, conn)
 				must(t, "", conn.Close())
 				var got string

@@ -104,12 +104,12 @@ func (p *randomProgram) send() {
 	defer cancel()
 	for c, pid := range p.pins {
 		p.log = append(p.log, fmt.Sprintf("%d %s: %s", pid, text, fakeFaults[fault].name))
-		_ = drain(c.QueryContext(ctx, text))
+		_ = drainRows(c.QueryContext(ctx, text))
 		p.check()
 		return
 	}
 	p.log = append(p.log, fmt.Sprintf("pool %s: %s", text, fakeFaults[fault].name))
-	_ = drain(p.db.QueryContext(ctx, text))
+	_ = drainRows(p.db.QueryContext(ctx, text))
 	p.check()
 }
 

@@ -67,6 +67,8 @@ type holdTable struct {
 	manualTx *doubt // the text that opened a transaction, while it is open
 	inTx     bool   // BeginTx's transaction is open
 	dead     bool   // the driver gave the session up
+
+	holder func() []Hold // the pin that has the connection, if one has
 }
 
 // doubt is a statement to name in a report.
@@ -387,8 +389,18 @@ func (t *holdTable) holdLocked(k lockKey, h *hold) Hold {
 // list returns what the session is known to hold, oldest first.
 func (t *holdTable) list() []Hold {
 	t.mu.Lock()
+	holder, holds := t.holder, t.listLocked()
+	t.mu.Unlock()
+	if holder != nil { // outside of mu: it has a lock of its own
+		holds = append(holds, holder()...)
+	}
+	return holds
+}
+
+func (t *holdTable) setHolder(list func() []Hold) {
+	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.listLocked()
+	t.holder = list
 }
 
 func (t *holdTable) listLocked() []Hold {

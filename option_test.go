@@ -127,7 +127,7 @@ func TestPoliciesAndProbes(t *testing.T) {
 			inBubble(t, c.opts, func(t *testing.T, srv *fakeServer, db *sql.DB) {
 				srv.lenient = c.held > 0
 				srv.inject(failed, failAfter(&fakeError{"after"}))
-				err := drain(db.QueryContext(t.Context(), c.text))
+				err := drainRows(db.QueryContext(t.Context(), c.text))
 				if (err != nil) != (c.text == failed) {
 					t.Fatal(err)
 				}
@@ -169,7 +169,7 @@ func TestReportOnlySendsNothing(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_ = fakeWays[way].send(ctx, db, text)
-			_ = drain(db.QueryContext(ctx, "SELECT pg_advisory_unlock(1)"))
+			_ = drainRows(db.QueryContext(ctx, "SELECT pg_advisory_unlock(1)"))
 			_ = db.Close()
 			calls = srv.allCalls()
 			srv.bare = true // of what it kept, it says nothing more
@@ -224,7 +224,7 @@ func TestHoldLimit(t *testing.T) {
 		program    func(t *testing.T, srv *fakeServer, db *sql.DB)
 	}{
 		{"held on", "HeldTooLong", func(t *testing.T, srv *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(1)")
 			ask(t, c, "SELECT pg_advisory_lock(1)")
 			time.Sleep(limit - 1) // on the bubble's clock
@@ -238,18 +238,18 @@ func TestHoldLimit(t *testing.T) {
 			ask(t, c, "SELECT pg_advisory_unlock_all()")
 		}},
 		{"released", "", func(t *testing.T, _ *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(1)")
 			ask(t, c, "SELECT pg_advisory_unlock(1)")
 		}},
 		{"all released", "", func(t *testing.T, _ *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(1)")
 			ask(t, c, "SELECT pg_advisory_unlock_all()")
 		}},
 		{"leaked and discarded", "Leak", func(t *testing.T, _ *fakeServer, db *sql.DB) { ask(t, db, "SELECT pg_advisory_lock(1)") }},
 		{"unverified and discarded", "Unverified", func(t *testing.T, _ *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(1)")
 			if _, err := c.ExecContext(t.Context(), "BEGIN"); err != nil {
 				t.Fatal(err)
@@ -257,7 +257,7 @@ func TestHoldLimit(t *testing.T) {
 			_ = c.Close()
 		}},
 		{"session died", "SessionDied", func(t *testing.T, srv *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(1)")
 			srv.inject("SELECT 1", dies)
 			_, _ = c.ExecContext(t.Context(), "SELECT 1")
@@ -299,7 +299,7 @@ func TestProbeTimeout(t *testing.T) {
 			srv.inject(own, hangs(false))
 		}
 		start := time.Now()
-		if err := drain(db.Query("SELECT pg_try_advisory_lock(1) OFFSET 1")); err != nil {
+		if err := drainRows(db.Query("SELECT pg_try_advisory_lock(1) OFFSET 1")); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took > bound {
@@ -334,7 +334,7 @@ func TestReportReceivers(t *testing.T) {
 			log.Reset()
 			inBubble(t, c.opts, func(t *testing.T, srv *fakeServer, db *sql.DB) {
 				srv.bare = true // nothing comes to srv.report
-				c := pinned(t, db)
+				c := pinnedTo(t, db)
 				ask(t, c, "SELECT pg_advisory_lock(1)")
 				if err := c.Close(); err != nil {
 					t.Error(err)

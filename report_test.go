@@ -133,7 +133,7 @@ func TestPlaceIsTheUsersLine(t *testing.T) {
 		{"query", func(t *testing.T, c *sql.Conn) string {
 			place := nextLine()
 			rows, err := c.QueryContext(t.Context(), text)
-			return must(t, place, drain(rows, err))
+			return must(t, place, drainRows(rows, err))
 		}},
 		{"exec", func(t *testing.T, c *sql.Conn) string {
 			place := nextLine()
@@ -154,13 +154,13 @@ func TestPlaceIsTheUsersLine(t *testing.T) {
 			st, err := tx.PrepareContext(t.Context(), text)
 			must(t, "", err)
 			place := nextLine()
-			err = drain(st.Query())
+			err = drainRows(st.Query())
 			return must(t, place, errors.Join(err, tx.Commit()))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, nil, func(t *testing.T, srv *fakeServer, db *sql.DB) {
-				conn := pinned(t, db)
+				conn := pinnedTo(t, db)
 				want := c.send(t, conn)
 				_ = conn.Close()
 				r := srv.allReports()[0]
@@ -191,13 +191,13 @@ func TestReportKinds(t *testing.T) {
 		want    string // the reports, without place and remedy
 	}{
 		{"unlock on another connection", func(t *testing.T, _ *fakeServer, db *sql.DB) {
-			a, b := pinned(t, db), pinned(t, db)
+			a, b := pinnedTo(t, db), pinnedTo(t, db)
 			ask(t, a, "SELECT pg_advisory_lock($1)", 5)
 			ask(t, b, "SELECT pg_advisory_unlock($1)", 5)
 			ask(t, a, "SELECT pg_advisory_unlock($1)", 5)
 		}, "MisplacedUnlock kept 5 [1: advisory lock 5 (exclusive)] SELECT pg_advisory_unlock($1)"},
 		{"shared unlock of an exclusive lock", func(t *testing.T, _ *fakeServer, db *sql.DB) {
-			a, b := pinned(t, db), pinned(t, db)
+			a, b := pinnedTo(t, db), pinnedTo(t, db)
 			ask(t, a, "SELECT pg_advisory_lock(5, 6)")
 			ask(t, b, "SELECT pg_advisory_unlock_shared(5, 6)")
 			ask(t, a, "SELECT pg_advisory_unlock(5, 6)")
@@ -206,7 +206,7 @@ func TestReportKinds(t *testing.T) {
 			ask(t, db, "SELECT pg_advisory_unlock(5)")
 		}, "MisplacedUnlock kept 5 [] SELECT pg_advisory_unlock(5)"},
 		{"unlock in the other key space", func(t *testing.T, _ *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(0, 5)")
 			ask(t, c, "SELECT pg_advisory_unlock(5)")
 			ask(t, c, "SELECT pg_advisory_unlock(0, 5)")
@@ -218,7 +218,7 @@ func TestReportKinds(t *testing.T) {
 			ask(t, db, "SELECT pg_advisory_xact_lock(5) FROM generate_series(1, 3)")
 		}, "TxLockOutsideTx kept  [] SELECT pg_advisory_xact_lock(5) FROM generate_series(1, 3)"},
 		{"busy transaction lock in autocommit", func(t *testing.T, _ *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(5)")
 			ask(t, db, "SELECT pg_try_advisory_xact_lock(5)")
 			ask(t, c, "SELECT pg_advisory_unlock(5)")
@@ -228,22 +228,22 @@ func TestReportKinds(t *testing.T) {
 			must(t, "", err)
 			ask(t, tx, "SELECT pg_advisory_xact_lock(5)")
 			must(t, "", tx.Commit())
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			for _, text := range []string{"BEGIN", "SELECT pg_advisory_xact_lock(5)", "COMMIT"} {
 				_, err := c.ExecContext(t.Context(), text)
 				must(t, "", err)
 			}
 		}, ""},
 		{"session dies", func(t *testing.T, srv *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(5)")
 			srv.inject("SELECT 1", dies)
-			if err := drain(c.QueryContext(t.Context(), "SELECT 1")); !errors.Is(err, driver.ErrBadConn) {
+			if err := drainRows(c.QueryContext(t.Context(), "SELECT 1")); !errors.Is(err, driver.ErrBadConn) {
 				t.Error(err)
 			}
 		}, "SessionDied discarded  [1: advisory lock 5 (exclusive)] "},
 		{"session dies, executing", func(t *testing.T, srv *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(5)")
 			srv.inject("SELECT 1", dies)
 			if _, err := c.ExecContext(t.Context(), "SELECT 1"); !errors.Is(err, driver.ErrBadConn) {
@@ -251,10 +251,10 @@ func TestReportKinds(t *testing.T) {
 			}
 		}, "SessionDied discarded  [1: advisory lock 5 (exclusive)] "},
 		{"session dies in a lock statement", func(t *testing.T, srv *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(5)")
 			srv.inject("SELECT pg_advisory_unlock(5)", dies)
-			if err := drain(c.QueryContext(t.Context(), "SELECT pg_advisory_unlock(5)")); !errors.Is(err, driver.ErrBadConn) {
+			if err := drainRows(c.QueryContext(t.Context(), "SELECT pg_advisory_unlock(5)")); !errors.Is(err, driver.ErrBadConn) {
 				t.Error(err)
 			}
 		}, "SessionDied discarded  [1: advisory lock 5 (exclusive)] "},
@@ -268,7 +268,7 @@ func TestReportKinds(t *testing.T) {
 			}
 		}, "SessionDied discarded  [1: advisory lock 5 (exclusive)] "},
 		{"session dies unnoticed until the ping", func(t *testing.T, srv *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(5)")
 			srv.inject("SELECT 0", dies)
 			if err := c.PingContext(t.Context()); !errors.Is(err, driver.ErrBadConn) {
@@ -276,12 +276,12 @@ func TestReportKinds(t *testing.T) {
 			}
 		}, "SessionDied discarded  [1: advisory lock 5 (exclusive)] "},
 		{"connection given up on purpose", func(t *testing.T, _ *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(5)")
 			_ = c.Raw(func(any) error { return driver.ErrBadConn })
 		}, "SessionDied discarded  [1: advisory lock 5 (exclusive)] "},
 		{"unverified", func(t *testing.T, _ *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			ask(t, c, "SELECT pg_advisory_lock(5)")
 			_, err := c.ExecContext(t.Context(), "BEGIN")
 			must(t, "", err)
@@ -295,10 +295,10 @@ func TestReportKinds(t *testing.T) {
 			ask(t, db, "SELECT pg_advisory_lock(5) FROM generate_series(1, 3)")
 		}, "Leak discarded  [1: advisory lock 5 (exclusive)] SELECT pg_advisory_lock(5) FROM generate_series(1, 3)"},
 		{"leak of negative, paired and shared keys", func(t *testing.T, _ *fakeServer, db *sql.DB) {
-			must(t, "", drain(db.Query("SELECT pg_advisory_lock(-5), pg_advisory_lock_shared(-6), pg_advisory_lock(-7,-8)")))
+			must(t, "", drainRows(db.Query("SELECT pg_advisory_lock(-5), pg_advisory_lock_shared(-6), pg_advisory_lock(-7,-8)")))
 		}, "Leak discarded  [1: advisory lock -5 (exclusive) 1: advisory lock -6 (shared) 1: advisory lock -7,-8 (exclusive)] SELECT pg_advisory_lock(-5), pg_advisory_lock_shared(-6), pg_advisory_lock(-7,-8)"},
 		{"leak of a stacked lock", func(t *testing.T, _ *fakeServer, db *sql.DB) {
-			c := pinned(t, db)
+			c := pinnedTo(t, db)
 			for range 3 {
 				ask(t, c, "SELECT pg_advisory_lock(5)")
 			}
@@ -428,7 +428,7 @@ func TestDriverSaysInvalid(t *testing.T) {
 	noLeaks(t)
 	srv := newFakeServer(t)
 	db := srv.openDB(everything)
-	c := pinned(t, db)
+	c := pinnedTo(t, db)
 	ask(t, c, "SELECT pg_advisory_lock(5)")
 	srv.invalid.Store(true)
 	must(t, "", c.Close())
@@ -452,10 +452,10 @@ func TestStatsAndHeldArePerPool(t *testing.T) {
 		t.Cleanup(func() { _ = db.Close() })
 		pools[i] = db
 	}
-	c := pinned(t, pools[0])
+	c := pinnedTo(t, pools[0])
 	ask(t, c, "SELECT pg_advisory_lock(5)")
 	ask(t, c, "SELECT pg_advisory_lock(5)")
-	ask(t, pinned(t, pools[0]), "SELECT pg_try_advisory_lock_shared(6)")
+	ask(t, pinnedTo(t, pools[0]), "SELECT pg_try_advisory_lock_shared(6)")
 	ask(t, pools[1], "SELECT pg_advisory_unlock(5)") // the other pool does not know who holds it
 
 	held, err := Held(pools[0])

@@ -39,6 +39,18 @@ func resolve(c driver.Conn) (native.Abilities, bool) {
 		InTransaction: func() bool { return conn.PgConn().TxStatus() != 'I' },
 		Dead:          conn.IsClosed,
 		Terminate:     func(ctx context.Context) error { return conn.Close(ctx) },
+		Await:         func(ctx context.Context) error { return await(ctx, conn) },
 		PlainArgs:     []driver.NamedValue{{Ordinal: 1, Value: pgx.QueryExecModeSimpleProtocol}},
 	}, true
+}
+
+// await reads the idle socket: the server says there why it ends a session, and that it has ended.
+func await(ctx context.Context, conn *pgx.Conn) error {
+	for ctx.Err() == nil {
+		err := conn.PgConn().WaitForNotification(ctx)
+		if err != nil && (ctx.Err() == nil || conn.IsClosed()) {
+			return err
+		}
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"sync"
+	"time"
 )
 
 // Abilities are what a driver's own connection can do. A nil field means that it cannot.
@@ -17,6 +18,15 @@ type Abilities struct {
 	// Terminate closes the innermost physical connection,
 	// also where closing the driver.Conn would hand it to another pool.
 	Terminate func(ctx context.Context) error
+	// Await blocks until ctx ends and then returns nil, with the connection as good as before,
+	// or until the session ends, and then returns an error.
+	Await func(ctx context.Context) error
+	// Peek looks, without a round trip, whether the session has ended.
+	Peek func() error
+	// Sibling opens more connections to the same server, as the same user.
+	Sibling driver.Connector
+	// ReadTimeout is how long the driver waits for an answer, if it is bounded.
+	ReadTimeout time.Duration
 	// PlainArgs are arguments that make the driver send a statement as it is, preparing and caching nothing.
 	PlainArgs []driver.NamedValue
 }
@@ -27,6 +37,7 @@ type Resolver func(driver.Conn) (Abilities, bool)
 var (
 	mu        sync.RWMutex
 	resolvers []Resolver
+	numbers   []func(error) (uint16, bool)
 )
 
 // Register adds a driver's resolver. Adapters call it when they are imported.
@@ -53,4 +64,26 @@ func of(c driver.Conn) Abilities {
 		return of(w.Raw())
 	}
 	return Abilities{}
+}
+
+// RegisterErrors adds a driver's way to read the server's error number.
+func RegisterErrors(number func(error) (uint16, bool)) {
+	mu.Lock()
+	defer mu.Unlock()
+	numbers = append(numbers, number)
+}
+
+// ErrorNumber returns the MySQL error number in err, or 0.
+func ErrorNumber(err error) uint16 {
+	if err == nil {
+		return 0
+	}
+	mu.RLock()
+	defer mu.RUnlock()
+	for _, number := range numbers {
+		if n, ok := number(err); ok {
+			return n
+		}
+	}
+	return 0
 }

@@ -1,0 +1,323 @@
+package sqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sqllock/sqllock/internal/native"
+)
+
+// session is a connection as the dialects use it.
+type session struct {
+	conn    *sql.Conn
+	cfg     lockerConfig
+	native  native.Abilities
+	foreign bool   // it is the caller's: its settings are left alone
+	opened  bool   // the server was looked at, and the setting below is made
+	prior   string // what bounded the silence before
+	token   int64  // of the latest grant, with WithToken
+	id      string // the server's name for the session, where it may have to be ended from outside
+}
+
+// dialectSQL is the SQL of one kind of server.
+type dialectSQL interface {
+	configure(lockerConfig) error
+	dialect() Dialect
+	key(Key) serverKey
+	name(serverKey) string
+	// try also opens a session that is not yet.
+	try(context.Context, *session, *grant) (granted bool, err error)
+	// wait waits for at most a slice. An error that only ends the slice is none: then, the lock may be held all the same.
+	wait(context.Context, *session, *grant) (granted bool, err error)
+	slice() time.Duration
+	release(context.Context, *session, *grant) (released bool, err error)
+	holds(context.Context, *session, *grant) (held bool, err error)
+	ping(context.Context, *session) error
+	restore(context.Context, *session) error
+	holder(context.Context, *sql.DB, serverKey) (string, error)
+	// kill ends a session whose connection was closed if it holds the key all the same.
+	kill(context.Context, *session, serverKey) error
+}
+
+// locker is what Postgres and MySQL share: the pins, and who may have one.
+type locker struct {
+	db      *sql.DB
+	dialect dialectSQL
+	cfg     lockerConfig
+	err     error // of the options
+
+	mu     sync.Mutex
+	shared *pin                // guarded by mu: the pin of all uncontended locks
+	pins   map[*pin]struct{}   // guarded by mu
+	queues map[queueKey]*queue // guarded by mu
+	claims map[claim]struct{}  // guarded by mu: what is held on callers' connections
+	closed bool                // guarded by mu
+}
+
+var errClosed = errors.New("sqllock: the locker is closed")
+
+func newLocker(db *sql.DB, d dialectSQL, opts []LockerOption) *locker {
+	l := &locker{db: db, dialect: d, pins: map[*pin]struct{}{}, queues: map[queueKey]*queue{}, claims: map[claim]struct{}{}}
+	if db == nil {
+		l.err = errors.New("sqllock: the *sql.DB is nil")
+		return l
+	}
+	if l.cfg, l.err = newLockerConfig(opts); l.err == nil {
+		l.err = d.configure(l.cfg)
+	}
+	return l
+}
+
+// view is a Locker: a locker in one mode.
+type view struct {
+	l      *locker
+	shared bool
+}
+
+// TryAcquire implements [Locker].
+func (v view) TryAcquire(ctx context.Context, key Key) (*Lock, error) {
+	return v.acquire(ctx, opTry, key)
+}
+
+// Acquire implements [Locker].
+func (v view) Acquire(ctx context.Context, key Key) (*Lock, error) {
+	return v.acquire(ctx, opWait, key)
+}
+
+func (v view) acquire(ctx context.Context, op requestOp, key Key) (*Lock, error) {
+	if v.l.err != nil {
+		return nil, v.l.err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, acquireError(ctx, key, err)
+	}
+	g := newGrant(ctx, key, v.l.dialect.key(key), v.shared)
+	if err := v.l.get(ctx, op, g); err != nil {
+		g.cancel(err)
+		return nil, v.l.explain(ctx, g, err)
+	}
+	return g.lock(), nil
+}
+
+// acquireError makes of a reason the error that the caller sees. It matches the context's own also where the driver
+// only has a SQLSTATE, or the network's error, for that (lib/pq).
+func acquireError(ctx context.Context, key Key, err error) error {
+	return fmt.Errorf("sqllock: acquire %s: %w", key, joinContext(ctx, err))
+}
+
+func joinContext(ctx context.Context, err error) error {
+	c := ctx.Err()
+	if end, ok := ctx.Deadline(); ok && c == nil && !time.Now().Before(end) {
+		c = context.DeadlineExceeded // a network knows the deadline, too, and may be earlier
+	}
+	if c == nil || errors.Is(err, c) {
+		return err
+	}
+	return errors.Join(c, err)
+}
+
+func (l *locker) explain(ctx context.Context, g *grant, err error) error {
+	if errors.Is(err, ErrHeld) {
+		key := g.key
+		return &HeldError{Key: g.asked, ask: func(ctx context.Context) (string, error) { return l.dialect.holder(ctx, l.db, key) }}
+	}
+	return acquireError(ctx, g.asked, err)
+}
+
+// get asks the shared pin first. A contended key is waited for on a pin of its own, which then keeps the lock.
+func (l *locker) get(ctx context.Context, op requestOp, g *grant) error {
+	if l.cfg.dedicated && op == opTry {
+		_, err := l.onOwn(ctx, op, g)
+		return err
+	}
+	if !l.cfg.dedicated {
+		if err := l.onShared(ctx, g); op == opTry || !errors.Is(err, ErrHeld) {
+			return err
+		}
+	}
+	return l.wait(ctx, g)
+}
+
+// wait lets one goroutine of the process at a time wait for a key on the server. The next has its turn when the pin
+// of one that gave up has gone: or calls whose contexts end soon would fill the pool.
+func (l *locker) wait(ctx context.Context, g *grant) error {
+	leave, err := l.queue(ctx, queueKey{key: g.key, shared: g.shared})
+	if err != nil {
+		return err
+	}
+	p, err := l.onOwn(ctx, opWait, g)
+	if err == nil || p == nil {
+		leave()
+		return err
+	}
+	go func() {
+		p.awaitEnd()
+		leave()
+	}()
+	return err
+}
+
+// onShared asks the shared pin.
+func (l *locker) onShared(ctx context.Context, g *grant) error {
+	for left := 0; ; {
+		p, err := l.sharedPin(ctx)
+		if err != nil {
+			return err
+		}
+		if err = p.ask(ctx, opTry, g); !l.again(p, err, &left) {
+			return err
+		}
+		l.forget(p)
+	}
+}
+
+// onOwn asks a new pin, which ends as soon as it holds nothing.
+func (l *locker) onOwn(ctx context.Context, op requestOp, g *grant) (*pin, error) {
+	for left := 0; ; {
+		p, err := newPin(ctx, l, false)
+		if err != nil {
+			return nil, err
+		}
+		err = p.ask(ctx, op, g)
+		p.close()
+		if !l.again(p, err, &left) {
+			return p, err
+		}
+	}
+}
+
+// again says whether to ask another pin: this one was given back meanwhile, or its session had ended unnoticed since it
+// was last used, as all that are idle in the pool may have: left counts them. The connection of this one goes first:
+// the pool may need its place.
+func (l *locker) again(p *pin, err error, left *int) bool {
+	if err == nil || errors.Is(err, ErrHeld) {
+		return false
+	}
+	var stale *staleError
+	if errors.As(err, &stale) {
+		if *left == 0 {
+			*left = l.db.Stats().Idle + 3
+		}
+		if *left--; *left == 1 {
+			return false
+		}
+	} else if err != errPinEnded { //nolint:errorlint // never wrapped
+		return false
+	}
+	p.awaitEnd()
+	return true
+}
+
+// sharedPin returns the shared pin; one goroutine makes it.
+func (l *locker) sharedPin(ctx context.Context) (*pin, error) {
+	if p, err := l.current(); p != nil || err != nil {
+		return p, err
+	}
+	leave, err := l.queue(ctx, queueKey{making: true})
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if p, err := l.current(); p != nil || err != nil {
+		return p, err
+	}
+	return newPin(ctx, l, true)
+}
+
+func (l *locker) current() (*pin, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, errClosed
+	}
+	return l.shared, nil
+}
+
+func (l *locker) add(p *pin, shared bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errClosed
+	}
+	l.pins[p] = struct{}{}
+	if shared {
+		l.shared = p
+	}
+	return nil
+}
+
+// forget makes sure that a pin that serves no more is not asked again.
+func (l *locker) forget(p *pin) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shared == p {
+		l.shared = nil
+	}
+}
+
+// remove takes a pin away whose connection is gone.
+func (l *locker) remove(p *pin) {
+	l.forget(p)
+	l.mu.Lock()
+	delete(l.pins, p)
+	l.mu.Unlock()
+	l.unreserve()
+}
+
+// close releases every lock and gives every connection back.
+func (l *locker) close() (err error) {
+	l.mu.Lock()
+	l.closed = true
+	pins := slices.Collect(maps.Keys(l.pins))
+	l.mu.Unlock()
+	var grants []*grant
+	for _, p := range pins {
+		grants = append(grants, p.shutDown()...)
+		p.close()
+	}
+	for _, g := range grants {
+		err = errors.Join(err, g.release())
+	}
+	for _, p := range pins {
+		if !p.awaitEnd() {
+			err = errors.Join(err, errors.New("sqllock: a lost connection has not been closed: its driver does not heed the end of a context"))
+		}
+	}
+	return err
+}
+
+// acquireAll acquires several keys in one order that every process shares, all or none.
+func (v view) acquireAll(ctx context.Context, keys []Key) ([]*Lock, error) {
+	keys = v.l.sorted(keys)
+	locks := make([]*Lock, 0, len(keys))
+	for _, k := range keys {
+		lock, err := v.Acquire(ctx, k)
+		if err != nil {
+			return nil, errors.Join(err, releaseAll(locks))
+		}
+		locks = append(locks, lock)
+	}
+	return locks, nil
+}
+
+// sorted orders keys as the server spells them, each once.
+func (l *locker) sorted(keys []Key) []Key {
+	name := func(k Key) string { return l.dialect.name(l.dialect.key(k)) }
+	keys = slices.Clone(keys)
+	slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(name(a), name(b)) })
+	return slices.CompactFunc(keys, func(a, b Key) bool { return name(a) == name(b) })
+}
+
+func releaseAll(locks []*Lock) (err error) {
+	for _, l := range slices.Backward(locks) {
+		err = errors.Join(err, l.Release())
+	}
+	return err
+}

@@ -1,0 +1,230 @@
+package sqllock
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"time"
+)
+
+const (
+	watchAfter = 5 * time.Millisecond  // without requests: a busy session tells by itself that it lives
+	peekEvery  = 25 * time.Millisecond // where the driver can only be asked
+)
+
+// loop serves requests until the connection is given back or the session is lost.
+func (p *pin) loop() {
+	defer close(p.done)
+	for {
+		err := p.turn()
+		if cause := p.lossCause(); cause != nil {
+			err = cause
+		}
+		switch {
+		case err == errPinEnded: //nolint:errorlint // never wrapped
+			p.giveBack()
+			return
+		case err != nil:
+			p.lose(err)
+			return
+		}
+	}
+}
+
+// turn serves a request, or lets a quiet session rest. Its error ends the pin: errPinEnded gives the connection
+// back, any other means that the session is lost.
+func (p *pin) turn() error {
+	p.quiet.Reset(watchAfter)
+	select {
+	case r := <-p.requests:
+		return p.serve(r)
+	case <-p.closingIfEmpty():
+		return errPinEnded
+	case <-p.quiet.C:
+		return p.rest()
+	}
+}
+
+// rest waits for the next request while the session is watched, until it has to be kept alive or given back.
+// A request that comes together with the loss is not answered: its requester notices the loss.
+func (p *pin) rest() error {
+	over := time.NewTimer(p.restFor())
+	defer over.Stop()
+	end, stop := p.watch()
+	var r request
+	select {
+	case r = <-p.requests:
+	case <-p.closingIfEmpty():
+	case <-over.C:
+	case err := <-end:
+		return err
+	}
+	if err := stop(); err != nil {
+		return err
+	}
+	switch {
+	case r.grant != nil:
+		return p.serve(r)
+	case len(p.held) == 0:
+		return errPinEnded
+	}
+	return p.ping()
+}
+
+// restFor counts the keepalive from when the server was last heard of, as the server does.
+func (p *pin) restFor() time.Duration {
+	if len(p.held) > 0 {
+		return time.Until(p.heard.Add(p.cfg.keepalive))
+	}
+	return giveBackAfter
+}
+
+// closingIfEmpty is ready when the pin is to be closed and holds nothing.
+func (p *pin) closingIfEmpty() <-chan struct{} {
+	if len(p.held) > 0 {
+		return nil
+	}
+	return p.closing
+}
+
+// watch looks out for the end of the session while nothing is sent. stop ends the watch, after which the connection
+// can be used again, and returns an error if the session is lost.
+func (p *pin) watch() (end <-chan error, stop func() error) {
+	if len(p.held) == 0 || p.native.Await == nil && p.native.Peek == nil {
+		return nil, func() error { return nil }
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	result := make(chan error, 1)
+	go func() {
+		if err := p.await(ctx); err != nil {
+			result <- err
+		}
+		close(result)
+	}()
+	return result, func() error {
+		cancel()
+		return <-result
+	}
+}
+
+// await returns nil when ctx ends, and an error when the session does.
+func (p *pin) await(ctx context.Context) error {
+	if p.native.Await != nil {
+		return p.raw(func() error { return p.native.Await(ctx) })
+	}
+	tick := time.NewTicker(peekEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := p.raw(p.native.Peek); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// raw keeps database/sql from using the connection meanwhile, and from judging the error.
+func (p *pin) raw(f func() error) (err error) {
+	if e := p.conn.Raw(func(any) error { err = f(); return nil }); e != nil {
+		return e
+	}
+	return err
+}
+
+func (p *pin) isDead(err error) bool {
+	return errors.Is(err, driver.ErrBadConn) || p.lossCause() != nil || p.native.Dead != nil && p.native.Dead()
+}
+
+func (p *pin) lossCause() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// tell tells every holder that the session is lost, once, before anything is done about it.
+func (p *pin) tell(cause error) {
+	p.mu.Lock()
+	if p.err != nil {
+		p.mu.Unlock()
+		return
+	}
+	p.err = lostBecause(cause)
+	locks := p.locks
+	p.locks = map[*grant]struct{}{}
+	p.mu.Unlock()
+	for g := range locks {
+		g.lose(p.err)
+	}
+	close(p.lost)
+	p.cancel()
+	p.report(locks, cause)
+}
+
+// report makes the guard's report of lost locks.
+func (p *pin) report(locks map[*grant]struct{}, cause error) {
+	if p.guard == nil || len(locks) == 0 {
+		return
+	}
+	r := Report{Kind: SessionDied, Action: Discarded, Err: cause}
+	for g := range locks {
+		r.Holds = append(r.Holds, p.holdOf(g))
+	}
+	p.guard.pool.counters.lost.Add(int64(len(locks)))
+	p.guard.pool.deliver(r)
+}
+
+// lose ends a session that is lost, or that has to be.
+func (p *pin) lose(cause error) {
+	p.tell(cause)
+	p.owner.forget(p)
+	p.discard()
+	p.owner.remove(p)
+	if errors.Is(p.lossCause(), errSilent) {
+		go p.kill()
+	}
+}
+
+// kill: the server may still be at the statement that was given up, and keep the locks until it is done.
+func (p *pin) kill() {
+	ctx, cancel := context.WithTimeout(context.Background(), p.cfg.timeout)
+	defer cancel()
+	for k := range p.held {
+		_ = p.owner.dialect.kill(ctx, &p.session, k)
+		return // one key is as good as another
+	}
+}
+
+// giveBack returns the connection to the pool as it was, once.
+func (p *pin) giveBack() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	defer p.owner.remove(p)
+	defer p.cancel()
+	_, err := p.send(p.cfg.timeout, func(ctx context.Context) (bool, error) { return true, p.owner.dialect.restore(ctx, &p.session) })
+	if err != nil {
+		p.discard()
+		return
+	}
+	if p.guard != nil {
+		p.guard.pinnedBy(nil)
+	}
+	_ = p.conn.Close()
+}
+
+// discard ends the session instead of giving the connection back: also one that another pool below the driver lends.
+func (p *pin) discard() {
+	_ = p.conn.Raw(func(any) error {
+		if p.native.Terminate != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), DefaultProbeTimeout)
+			defer cancel()
+			_ = p.native.Terminate(ctx)
+		}
+		return driver.ErrBadConn
+	})
+	_ = p.conn.Close()
+}

@@ -25,6 +25,11 @@
 // whole select list is one lock call, with literal or parameter keys, whose row is read. Everything else that may take
 // a lock makes the session unverified.
 //
+// # Locks
+//
+// [Run] runs a job while it holds a session lock of [NewPostgres] or [NewMySQL]; [RunExclusive] runs a short one in a transaction
+// that holds a PostgreSQL transaction lock. They need no guarded driver. No lock survives a failover of its server.
+//
 // # What text cannot show
 //
 // Locks that are taken inside of functions, procedures, triggers and views are not seen, nor is a function of one's own that
@@ -39,4 +44,7 @@
 //   - holdtable.go, settle.go: what one physical connection holds
 //   - leakguard.go, session.go: keep or discard; the few statements of the guard's own
 //   - report.go, pool.go, option.go: what users see and set
+//   - key.go, lock.go, locker.go, lockeroption.go: keys, Lock and Run, what both databases' lockers share
+//   - conn_pin.go, pin_watch.go, queue.go: a pinned connection with its locks; who may have one
+//   - pglock.go, mylock.go, txlock.go, onconn.go: the SQL of the lockers
 package sqllock

@@ -84,7 +84,8 @@ func WithDialect(d Dialect) Option {
 }
 
 // WithReport delivers every [Report] to f instead of log/slog. f is called while the connection is being
-// returned to the pool: it must not block and must not use that connection. A panic in f is logged, not passed on.
+// returned to the pool, by several goroutines at once: it must not block, must not use that connection and must not
+// end its goroutine (t.Fatal does). A panic in f is logged, not passed on.
 func WithReport(f func(Report)) Option {
 	return optionFunc(func(c *config) error {
 		if f == nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -13,17 +14,17 @@ import (
 // cores is a set of CPU numbers, as Linux spells it.
 type cores [16]uint64
 
-// OnOneCore runs f with the whole program on one core, and with it the servers that f starts. Between two cores a
-// round trip of 30 us takes 30 or 100, as the scheduler pleases; the same work on one core takes the same time.
+// OnOneCore runs f while the program and the servers that it has started share one core. Between two cores a round
+// trip of 30 us takes 30 or 100, as the scheduler pleases; the same work on one core takes the same time.
 func OnOneCore(f func() error) error {
 	var all cores
 	if err := affinity(syscall.SYS_SCHED_GETAFFINITY, 0, &all); err != nil {
 		return err
 	}
-	if err := moveTo(all.first()); err != nil {
+	if err := moveTo(all.first(), os.Getpid()); err != nil {
 		return err
 	}
-	defer moveTo(all)
+	defer moveTo(all, os.Getpid())
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	return f()
 }
@@ -39,19 +40,33 @@ func (c cores) first() (one cores) {
 	return one
 }
 
-// moveTo moves every thread of the program; later ones inherit where they run.
-func moveTo(c cores) error {
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return err
-	}
-	for _, t := range threads {
-		id, _ := strconv.Atoi(t.Name())
-		if err := affinity(syscall.SYS_SCHED_SETAFFINITY, id, &c); err != nil && err != syscall.ESRCH {
+// moveTo moves every thread of a process and of its children; later ones inherit where they run.
+func moveTo(c cores, pid int) error {
+	for _, thread := range numbersIn(fmt.Sprintf("/proc/%d/task", pid)) {
+		err := affinity(syscall.SYS_SCHED_SETAFFINITY, thread, &c)
+		if err != nil && err != syscall.ESRCH { // it may have ended meanwhile
 			return fmt.Errorf("sched_setaffinity: %w", err)
+		}
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, thread))
+		for _, child := range strings.Fields(string(children)) {
+			id, _ := strconv.Atoi(child)
+			if err := moveTo(c, id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// numbersIn returns the entries of a folder that are numbers.
+func numbersIn(folder string) (all []int) {
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 func affinity(call uintptr, thread int, c *cores) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/sqllock/sqllock"
@@ -76,18 +75,12 @@ func serverSections() (all []section) {
 
 // onServer starts the server when its turn comes, so that it does not disturb the others.
 func onServer(t *table, e effort, s serverSource) error {
-	var src source
-	err := contest.OnOneCore(func() (err error) {
-		if src, err = s.start(); err != nil {
-			return err
-		}
-		return races(t, e, src)
-	})
-	if none := (stopped{}); errors.As(err, &none) {
-		t.note("not measured: %v", none)
+	src, err := s.start()
+	if err != nil {
+		t.note("not measured: %v", err)
 		return nil
 	}
-	if err != nil {
+	if err := contest.OnOneCore(func() error { return races(t, e, src) }); err != nil {
 		return err
 	}
 	rows, err := leakToFree(src, e.leaks)

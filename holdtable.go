@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -57,6 +58,10 @@ type holdTable struct {
 	id   uint64 // of the connection, within its pool
 	pool *pool
 
+	// touched is false while nothing is held, in doubt or under way: an ordinary return of the connection, which is
+	// nearly every one, then takes no lock. Only the connection's own calls set it.
+	touched atomic.Bool
+
 	mu       sync.Mutex
 	holds    map[lockKey]*hold
 	doubt    class  // unverified: neither text nor results prove what the session holds
@@ -91,6 +96,7 @@ func (t *holdTable) concerns(s statement) bool {
 }
 
 func (t *holdTable) begin() {
+	t.touched.Store(true)
 	t.mu.Lock()
 	t.underway++
 	t.mu.Unlock()
@@ -109,6 +115,7 @@ func (t *holdTable) marked() bool {
 }
 
 func (t *holdTable) setDead() {
+	t.touched.Store(true)
 	t.mu.Lock()
 	t.dead = true
 	t.mu.Unlock()
@@ -161,6 +168,7 @@ func (t *holdTable) raiseLocked(d class, o *observation) {
 	if d == 0 {
 		return
 	}
+	t.touched.Store(true)
 	t.doubt |= d
 	if t.why == nil {
 		t.why = o.doubt()

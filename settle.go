@@ -8,6 +8,9 @@ import (
 // The questions that the keep-or-discard decision asks of a hold table, and what it writes back.
 
 func (t *holdTable) isDead() bool {
+	if !t.touched.Load() {
+		return false
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.dead
@@ -15,9 +18,14 @@ func (t *holdTable) isDead() bool {
 
 // clean says that nothing is held and nothing is in doubt.
 func (t *holdTable) clean() bool {
+	if !t.touched.Load() {
+		return true
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.holds) == 0 && t.doubtLocked() == 0
+	clean := len(t.holds) == 0 && t.doubtLocked() == 0
+	t.touched.Store(!clean || t.dead)
+	return clean
 }
 
 // doubtLocked is what is unverified now: an open manual transaction and a statement that
@@ -49,6 +57,10 @@ func (t *holdTable) doubtful(c class) bool {
 
 // setInTransaction takes the driver's own word on whether a transaction is open.
 func (t *holdTable) setInTransaction(open bool) {
+	if !open && !t.touched.Load() {
+		return
+	}
+	t.touched.Store(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {

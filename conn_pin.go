@@ -222,11 +222,14 @@ func (p *pin) shutDown() []*grant {
 	return grants
 }
 
-// awaitEnd waits until the connection is given back or discarded. A driver that hangs is not waited for.
-func (p *pin) awaitEnd() bool {
+// awaitEnd waits until the connection is given back or discarded, or until stop is closed. A driver that hangs is not
+// waited for.
+func (p *pin) awaitEnd(stop <-chan struct{}) bool {
 	select {
 	case <-p.done:
 		return true
+	case <-stop:
+		return false
 	case <-p.lost:
 	}
 	t := time.NewTimer(endPatience)
@@ -234,9 +237,10 @@ func (p *pin) awaitEnd() bool {
 	select {
 	case <-p.done:
 		return true
+	case <-stop:
 	case <-t.C:
-		return false
 	}
+	return false
 }
 
 const endPatience = 2 * time.Second
@@ -368,8 +372,22 @@ func (p *pin) hold(g *grant) error {
 	p.used, g.holder, g.token = true, p, p.token
 	if p.guard != nil {
 		p.guard.pool.counters.acquired.Add(1)
+		p.limit(g)
 	}
 	return nil
+}
+
+// limit reports a lock that is held for longer than WithHoldLimit allows.
+func (p *pin) limit(g *grant) {
+	d := p.guard.pool.cfg.holdLimit
+	if d <= 0 {
+		return
+	}
+	t := time.AfterFunc(d, func() {
+		h := p.holdOf(g)
+		p.guard.pool.deliver(Report{Kind: HeldTooLong, Statement: h.Statement, Stack: h.Stack, Holds: []Hold{h}})
+	})
+	context.AfterFunc(g.inner, func() { t.Stop() })
 }
 
 func (p *pin) drop(g *grant) {

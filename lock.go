@@ -42,7 +42,8 @@ func (l *Lock) Key() Key { return l.grant.asked }
 
 // Context returns a context with the values of the acquiring context and without its deadline. It is done when the
 // lock is lost or released: errors.Is tells ErrLost and ErrReleased in its [context.Cause]. Use it for the work that
-// the lock protects. As long as anything refers to the context, the lock is not forgotten.
+// the lock protects. As long as anything refers to the context, or to one derived from it that has not ended, the lock
+// is not forgotten.
 func (l *Lock) Context() context.Context { return &l.ctx }
 
 // Token returns the fencing token: greater than that of every earlier holder of the key, with [WithToken] on

@@ -158,7 +158,7 @@ func (l *locker) wait(ctx context.Context, g *grant) error {
 		return err
 	}
 	go func() {
-		p.awaitEnd()
+		p.awaitEnd(nil)
 		leave()
 	}()
 	return err
@@ -171,7 +171,7 @@ func (l *locker) onShared(ctx context.Context, g *grant) error {
 		if err != nil {
 			return err
 		}
-		if err = p.ask(ctx, opTry, g); !l.again(p, err, &left) {
+		if err = p.ask(ctx, opTry, g); !l.again(ctx, p, err, &left) {
 			return err
 		}
 		l.forget(p)
@@ -187,7 +187,7 @@ func (l *locker) onOwn(ctx context.Context, op requestOp, g *grant) (*pin, error
 		}
 		err = p.ask(ctx, op, g)
 		p.close()
-		if !l.again(p, err, &left) {
+		if !l.again(ctx, p, err, &left) {
 			return p, err
 		}
 	}
@@ -196,7 +196,7 @@ func (l *locker) onOwn(ctx context.Context, op requestOp, g *grant) (*pin, error
 // again says whether to ask another pin: this one was given back meanwhile, or its session had ended unnoticed since it
 // was last used, as all that are idle in the pool may have: left counts them. The connection of this one goes first:
 // the pool may need its place.
-func (l *locker) again(p *pin, err error, left *int) bool {
+func (l *locker) again(ctx context.Context, p *pin, err error, left *int) bool {
 	if err == nil || errors.Is(err, ErrHeld) {
 		return false
 	}
@@ -211,7 +211,7 @@ func (l *locker) again(p *pin, err error, left *int) bool {
 	} else if err != errPinEnded { //nolint:errorlint // never wrapped
 		return false
 	}
-	p.awaitEnd()
+	p.awaitEnd(ctx.Done())
 	return true
 }
 
@@ -286,7 +286,7 @@ func (l *locker) close() (err error) {
 		err = errors.Join(err, g.release())
 	}
 	for _, p := range pins {
-		if !p.awaitEnd() {
+		if !p.awaitEnd(nil) {
 			err = errors.Join(err, errors.New("sqllock: a lost connection has not been closed: its driver does not heed the end of a context"))
 		}
 	}

@@ -450,3 +450,26 @@ func killSessions(t testing.TB, p *lockPool) {
 		return nil
 	})
 }
+
+// A lock that is held for too long is reported, like one that a statement took.
+func TestPinHoldLimit(t *testing.T) {
+	r := &reports{}
+	s := onPgx.server(t).NewDatabase(t)
+	db := sqllock.OpenDB(onPgx.connector(t, s, ""), sqllock.WithReport(r.add), sqllock.WithHoldLimit(30*time.Millisecond))
+	defer db.Close()
+	l := sqllock.NewPostgres(db)
+	defer l.Close()
+	mustRelease(t, mustTry(t, l, sqllock.Name("short")))
+	lock := mustTry(t, l, testKey(t))
+	var got []sqllock.Report
+	await(t, 5*time.Second, func() error {
+		if got = append(got, r.take()...); len(got) == 0 {
+			return errors.New("no report")
+		}
+		return nil
+	})
+	if len(got) != 1 || got[0].Kind != sqllock.HeldTooLong || len(got[0].Holds) != 1 || got[0].Place() == "" {
+		t.Errorf("reports: %v", got)
+	}
+	mustRelease(t, lock)
+}

@@ -499,7 +499,7 @@ func TestPlacePrefersTheProgram(t *testing.T) {
 		file string
 		want bool
 	}{
-		{"/root/go/pkg/mod/gorm.io/gorm@v1.25.0/callbacks.go", true},
+		{"/home/me/go/pkg/mod/gorm.io/gorm@v1.25.0/callbacks.go", true},
 		{"/src/app/vendor/gorm.io/gorm/callbacks.go", true},
 		{"/src/app/vendors/list.go", false},
 		{"/src/app/main.go", false},

@@ -21,7 +21,7 @@ import (
 	"github.com/sqllock/sqllock/internal/testbed"
 )
 
-// A stmtCase is a line of testdata/cases: see its README.
+// A stmtCase is a line of testdata/cases, whose table t has one row.
 type stmtCase struct {
 	ID      string
 	Server  string   // "mysql", "mariadb" or "both"; PostgreSQL's have none

@@ -966,14 +966,53 @@ func TestDiscardAll(t *testing.T) {
 		if kept := r.giveBack(pin); !kept || r.stats().Probes != 0 {
 			t.Errorf("kept %v, %d probes", kept, r.stats().Probes)
 		}
-		pin = r.pin() // the guard's own statements do not depend on the cache
-		r.must(pin, k.cleanDoubtText(t), "DISCARD /* cached by no name */ ALL", "SELECT 2")
-		pin.Close()
-		pin = r.pin()
-		r.must(pin, k.doubtText(t))
-		r.wantGone(r.giveBack(pin))
-		r.wantReports(sqllock.Leak)
+		r.wantReports()
 	}, onPgx, onPQ)
+}
+
+// The guard's own statements do not depend on what pgx has cached and DISCARD ALL has dropped.
+func TestDiscardAllBetweenProbes(t *testing.T) {
+	onEach(t, func(t *testing.T, k stack) {
+		for policy, text := range map[sqllock.Policy]string{sqllock.Discard: k.cleanDoubtText(t), sqllock.Reset: k.lockText(t)} {
+			r := newRig(t, k, "", sqllock.WithPolicy(policy))
+			for i := range 3 {
+				pin := r.pin()
+				pin.ExecContext(context.Background(), fmt.Sprintf("DISCARD /* %d */ ALL", i))
+				if _, err := pin.ExecContext(context.Background(), fmt.Sprint(text, " -- ", i)); err != nil {
+					t.Fatal(err)
+				}
+				if kept := r.giveBack(pin); !kept {
+					t.Errorf("%v: discarded\n%v", policy, r.reports.take())
+				}
+			}
+		}
+	}, onPgx, onPQ)
+}
+
+// BeginTx frees table locks as START TRANSACTION does, but never passes as text.
+func TestBeginTxFreesTableLocks(t *testing.T) {
+	onEach(t, func(t *testing.T, k stack) {
+		r := newRig(t, k, "")
+		for _, c := range []struct {
+			lock string
+			kept bool
+		}{{"LOCK TABLES t WRITE", true}, {"FLUSH TABLES t WITH READ LOCK", true}, {"FLUSH TABLES WITH READ LOCK", false}} {
+			pin := r.pin()
+			r.must(pin, c.lock)
+			tx, err := pin.BeginTx(context.Background(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if held := r.outside.held(t); (len(held) == 0) != c.kept {
+				t.Errorf("%s: held %v", c.lock, held)
+			}
+			tx.Commit()
+			if kept := r.giveBack(pin); kept != c.kept {
+				t.Errorf("%s: kept %v\n%v", c.lock, kept, r.reports.take())
+			}
+			r.outside.awaitFree(t, 250*time.Millisecond)
+		}
+	}, onMySQL, onMariaDB)
 }
 
 // Behind PgBouncer in session mode a discard gives the server's session back, and PgBouncer resets that.
@@ -1029,6 +1068,33 @@ func TestMistakesAreReported(t *testing.T) {
 			t.Errorf("%d connections", n)
 		}
 	}, onPgx, onPQ, onMySQL, onMariaDB)
+}
+
+// A transaction lock is a mistake only where no transaction is open.
+func TestTransactionLocks(t *testing.T) {
+	onEach(t, func(t *testing.T, k stack) {
+		const text = "SELECT pg_advisory_xact_lock(7)"
+		r := newRig(t, k, "")
+		pin := r.pin()
+		for _, end := range []func(*sql.Tx) error{(*sql.Tx).Commit, (*sql.Tx).Rollback} {
+			tx, err := pin.BeginTx(context.Background(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.must(tx, text)
+			r.wantReports()
+			if err := end(tx); err != nil {
+				t.Fatal(err)
+			}
+			r.must(pin, text)
+			r.wantReports(sqllock.TxLockOutsideTx)
+		}
+		r.must(pin, "BEGIN", text, "COMMIT")
+		r.wantReports()
+		if kept := r.giveBack(pin); !kept || r.stats().Probes != 0 {
+			t.Errorf("kept %v, %d probes", kept, r.stats().Probes)
+		}
+	}, onPgx, onPQ)
 }
 
 // Many goroutines leak and release at once.

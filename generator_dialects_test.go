@@ -42,7 +42,7 @@ func newPostgresDialect() *dialect {
 			"SELECT «C», 1/0", "SELECT «C», 1/(a-1) FROM t", "SELECT «C»::text::int", "SELECT 1/(g-2), «F»(g) FROM generate_series(1,3) g",
 			"SELECT query_to_xml('SELECT «Q»', false, false, '')", "SELECT * FROM ts_stat('SELECT to_tsvector(«Q»::text)')",
 			"SELECT «S», «C», «S»", "SELECT set_config('a.b', «C»::text, false)", "SELECT (1::bigint).«F»", "SELECT s.g.«F» FROM (SELECT 1::bigint AS g) s",
-			"SELECT 1 AS a$$, «C» AS b$$", "SELECT E'a'\n'\\'' , «C», 'x'", "SELECT E'a'--'\n'\\'' , «C», 'x'", "SELECT 'a'\n'\\' , «C», 'x'", "SELECT U&'\\' , «C», 'x'",
+			"SELECT 1 AS a$$, «C» AS b$$", "SELECT E'a'\n'\\'' , «C», 'x'", "SELECT E'a'--'\n'\\'' , «C», 'x'", "SELECT 'a'\n'\\' , «C», 'x'", "SELECT 'C:\\', E'a'\n'\\'' , «C», 'x'", "SELECT «B» ISNULL", "SELECT U&'\\' , «C», 'x'",
 			"SELECT 1 +-- «S»\n 1, «C»", "SELECT 3*/* «S» */4, «C»", "SELECT $1, «C»", "SELECT «S»«W»AS«W»x,«W»«C»", "SELECT b'1', «C», x'1f'", "SELECT '' '' , «C»",
 			"SELECT 1.e1, «C»", "SELECT .5, «C»", "SELECT 1 AS é$a$, «C» AS b$a$", "SELECT $_a1$«S»$_a1$, «C»", "SELECT «C» /* /* */ , «C» */", "SELECT -- «C»\n «C»",
 			"MERGE INTO t USING (SELECT 1) s ON «B» WHEN MATCHED THEN DO NOTHING", "SELECT * FROM ROWS FROM («C», «C») x", "SELECT DISTINCT «B»", "SELECT ALL «C»",

@@ -89,12 +89,22 @@ func (g *generator) expand(template string) string {
 		case "D":
 			b.WriteString(g.dialect.database)
 		case "Q":
-			params := g.params
-			g.params = false
-			b.WriteString(strings.ReplaceAll(g.dialect.call(g, g.dialect.all), "'", "''"))
-			g.params = params
+			b.WriteString(strings.ReplaceAll(g.quotedCall(), "'", "''"))
 		default:
 			panic("template: " + what)
+		}
+	}
+}
+
+// quotedCall is a call to stand in a string that the server runs. Its name has no escapes: where a function, such as
+// ts_stat, runs the string, a name is sought there as it is written.
+func (g *generator) quotedCall() string {
+	params := g.params
+	defer func() { g.params = params }()
+	g.params = false
+	for {
+		if call := g.dialect.call(g, g.dialect.all); !strings.Contains(call, `&"`) {
+			return call
 		}
 	}
 }

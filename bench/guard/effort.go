@@ -8,6 +8,6 @@ type effort struct {
 }
 
 var (
-	thorough = effort{rounds: 1500, calls: 300, reconnects: 40, serverRounds: 40, perTurn: 10, leaks: 400, conns: 10_000}
-	quick    = effort{rounds: 200, calls: 300, reconnects: 10, serverRounds: 20, perTurn: 10, leaks: 50, conns: 10_000}
+	thorough = effort{rounds: 1500, calls: 300, reconnects: 40, serverRounds: 16, perTurn: 50, leaks: 400, conns: 10_000}
+	quick    = effort{rounds: 200, calls: 300, reconnects: 10, serverRounds: 8, perTurn: 50, leaks: 50, conns: 10_000}
 )

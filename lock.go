@@ -79,6 +79,7 @@ type grant struct {
 	once   sync.Once
 	err    error
 
+	args  [2]any       // of its statements
 	open  atomic.Int64 // the request that concerns it and is not answered: see request
 	reply chan error   // buffered
 }

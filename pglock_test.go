@@ -121,7 +121,7 @@ func TestConcurrentIndexWhileOthersWait(t *testing.T) {
 // hostile is a schema in which everything that the library calls is a lie.
 const hostile = `
 CREATE SCHEMA evil;
-CREATE TABLE evil.pg_locks (locktype text, pid int, granted bool, mode text, classid oid, objid oid, objsubid int2, database oid);
+CREATE VIEW evil.pg_locks AS SELECT locktype, pg_catalog.pg_backend_pid() AS pid, true AS granted, mode, classid, objid, objsubid, database FROM pg_catalog.pg_locks;
 CREATE TABLE evil.pg_database (oid oid, datname name);
 CREATE TABLE evil.pg_stat_activity (pid int, application_name text, usename name, client_addr inet);
 CREATE FUNCTION evil.pg_try_advisory_lock(bigint) RETURNS bool LANGUAGE sql AS 'SELECT true';

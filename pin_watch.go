@@ -14,7 +14,7 @@ const (
 
 // loop serves requests until the connection is given back or the session is lost.
 func (p *pin) loop() {
-	defer close(p.done)
+	defer p.finish()
 	for {
 		err := p.turn()
 		if cause := p.lossCause(); cause != nil {
@@ -31,16 +31,30 @@ func (p *pin) loop() {
 	}
 }
 
+// finish: whoever still waits need not.
+func (p *pin) finish() {
+	p.stopServing()
+	close(p.done)
+}
+
+// stopServing is also called by tell, at the same time where an answer comes just when it is overdue.
+func (p *pin) stopServing() { p.stopped.Do(func() { close(p.over) }) }
+
 // turn serves a request, or lets a quiet session rest. Its error ends the pin: errPinEnded gives the connection
 // back, any other means that the session is lost.
 func (p *pin) turn() error {
-	p.quiet.Reset(watchAfter)
 	select {
 	case r := <-p.requests:
 		return p.serve(r)
 	case <-p.closingIfEmpty():
 		return errPinEnded
-	case <-p.quiet.C:
+	case <-p.quiet.C: // it runs on while requests are served: setting it for each would wake the scheduler
+		quiet := time.Since(p.sent)
+		if quiet < watchAfter {
+			p.quiet.Reset(watchAfter - quiet)
+			return nil
+		}
+		defer p.quiet.Reset(watchAfter)
 		return p.rest()
 	}
 }
@@ -158,7 +172,7 @@ func (p *pin) tell(cause error) {
 	for g := range locks {
 		g.lose(p.err)
 	}
-	close(p.lost)
+	p.stopServing()
 	p.cancel()
 	p.report(locks, cause)
 }

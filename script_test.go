@@ -37,7 +37,7 @@ func row(values ...driver.Value) *sqlmock.Rows {
 }
 
 const (
-	pgOpen     = `SELECT l.ok.*idle_session_timeout.*pg_try_advisory_lock\(`
+	pgOpen     = `SELECT l.ok.*idle_session_timeout.*pg_try_advisory_lock`
 	pgUnlock   = `^SELECT pg_catalog.pg_advisory_unlock\(`
 	pgHolds    = `^SELECT EXISTS .*pg_locks`
 	pgRestore  = `^SELECT pg_catalog.set_config\('idle_session_timeout'`
@@ -171,6 +171,29 @@ func TestScriptedAcquire(t *testing.T) {
 				t.Errorf("TryAcquire: %v", err)
 			}
 		})
+	}
+}
+
+// A server shows a shared lock once, however often the session holds it: when a second acquire fails, nobody can say
+// how often, and the session has to go.
+func TestScriptedSharedDoubt(t *testing.T) {
+	db, m := script(t)
+	expectOpen(m, true)
+	m.ExpectQuery("^SELECT pg_catalog.pg_try_advisory_lock_shared").WillReturnError(scriptedState("57014"))
+	m.ExpectClose()
+	p := sqllock.NewPostgres(db)
+	lock, err := p.Shared().TryAcquire(t.Context(), sqllock.Name("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Shared().TryAcquire(t.Context(), sqllock.Name("x")); err == nil {
+		t.Error("the second one: nil")
+	}
+	if err := lock.Release(); !errors.Is(err, sqllock.ErrLost) {
+		t.Errorf("Release: %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -24,7 +24,8 @@ test:
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
-	@test ! -f bench/go.mod || (set -x; cd bench && go test -run '^$$' -bench . -benchmem ./...)
+	cd bench && go run ./guard
+	cd bench && go run ./locks
 
 fuzz:
 	scripts/fuzz.sh $(FUZZTIME)

@@ -67,14 +67,15 @@ func keyOf(d Dialect, s statement, args []driver.NamedValue) (lockKey, bool) {
 	}
 	var parts [2]string
 	for i, op := range s.keys[:s.nkeys] {
-		text, ok := keyText(d, op.text)
+		var ok bool
 		if op.param > 0 {
-			text, ok = argText(d, op.param+skip, args)
+			parts[i], ok = argText(d, op.param+skip, args)
+		} else {
+			parts[i], ok = keyText(d, op.text)
 		}
 		if !ok {
 			return lockKey{}, false
 		}
-		parts[i] = text
 	}
 	k := lockKey{kind: kindAdvisory, name: parts[0], shared: s.shared}
 	if d == DialectMySQL {

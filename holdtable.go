@@ -83,7 +83,7 @@ type doubt struct {
 	since time.Time
 }
 
-func (o *observation) doubt() *doubt { return &doubt{text: o.text, stack: o.stack, since: o.since} }
+func (o *observation) doubt() *doubt { return &doubt{text: o.text, stack: o.where(), since: o.since} }
 
 // concerns says whether a statement has to be observed, as things stand.
 func (t *holdTable) concerns(s statement) bool {
@@ -207,7 +207,7 @@ func (t *holdTable) releasedLocked(o *observation, exec bool) *Report {
 	known := t.holds[o.key] != nil
 	switch {
 	case !exec && (o.value == no || o.value == null):
-		return &Report{Kind: MisplacedUnlock, Statement: shorten(o.text), Stack: o.stack, Key: o.key.name, Time: time.Now()}
+		return &Report{Kind: MisplacedUnlock, Statement: shorten(o.text), Stack: o.where(), Key: o.key.name, Time: time.Now()}
 	case known:
 		t.dropLocked(o.key)
 	case o.value == yes || t.holdsLocked(classLocks): // another spelling of a key, or one taken unseen
@@ -221,7 +221,7 @@ func (t *holdTable) txLockLocked(o *observation) *Report {
 	if t.inTx || t.manualTx != nil || t.doubt&classTx != 0 || o.value == no || o.value == null {
 		return nil
 	}
-	return &Report{Kind: TxLockOutsideTx, Statement: shorten(o.text), Stack: o.stack, Key: o.key.name, Time: time.Now()}
+	return &Report{Kind: TxLockOutsideTx, Statement: shorten(o.text), Stack: o.where(), Key: o.key.name, Time: time.Now()}
 }
 
 // plainLocked applies a plain statement that is no call of a lock function.
@@ -319,7 +319,7 @@ func (t *holdTable) addLocked(k lockKey, o *observation) {
 	if t.holds == nil {
 		t.holds = map[lockKey]*hold{}
 	}
-	h := &hold{count: 1, since: o.since, text: shorten(o.text), stack: o.stack}
+	h := &hold{count: 1, since: o.since, text: shorten(o.text), stack: o.where()}
 	t.holds[k] = h
 	if d := t.pool.cfg.holdLimit; d > 0 {
 		h.limit = time.AfterFunc(d, func() { t.heldTooLong(k, h) })

@@ -29,7 +29,9 @@ func (l *lane) of(c *conn) driver.Conn {
 
 func (l *lane) query(c *conn, ctx context.Context, s statement, query string, args []driver.NamedValue) (driver.Rows, error) {
 	o := c.observe(s, query, args)
-	return l.of(c).(driver.QueryerContext).QueryContext(o.in(ctx), query, args)
+	rows, err := l.of(c).(driver.QueryerContext).QueryContext(o.in(ctx), query, args)
+	o.sent(err)
+	return rows, err
 }
 
 func (l *lane) exec(c *conn, ctx context.Context, s statement, query string, args []driver.NamedValue) (driver.Result, error) {
@@ -161,8 +163,11 @@ func (s *observedStmt) ExecContext(ctx context.Context, args []driver.NamedValue
 }
 
 func (s *observedStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	if s.c.table.concerns(s.s) {
-		ctx = s.c.observe(s.s, s.query, args).in(ctx)
+	if !s.c.table.concerns(s.s) {
+		return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
 	}
-	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
+	o := s.c.observe(s.s, s.query, args)
+	rows, err := s.Stmt.(driver.StmtQueryContext).QueryContext(o.in(ctx), args)
+	o.sent(err)
+	return rows, err
 }

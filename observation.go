@@ -42,13 +42,26 @@ func (c *conn) observe(s statement, text string, args []driver.NamedValue) *obse
 	if s.nkeys > 0 {
 		o.key, o.keyed = keyOf(c.pool.cfg.dialect, s, args)
 	}
-	if c.pool.cfg.stacks {
-		var pcs [stackDepth]uintptr
-		n := runtime.Callers(3, pcs[:])
-		o.stack = append(o.stack, pcs[:n]...)
-	}
 	c.table.begin()
 	return o
+}
+
+// sent takes the stack of a statement that the driver has sent: a release needs one only if there is something to
+// report, and what the driver skipped comes again.
+func (o *observation) sent(err error) {
+	if o != nil && err != driver.ErrSkip && o.s.verb != verbRelease && o.s.verb != verbReleaseAll {
+		o.where()
+	}
+}
+
+// where returns the stack of the caller: of the one who sent the statement, or who closes a release's rows.
+func (o *observation) where() []uintptr {
+	if o.stack == nil && o.c != nil && o.c.pool.cfg.stacks {
+		var pcs [stackDepth]uintptr
+		n := runtime.Callers(2, pcs[:])
+		o.stack = append(o.stack, pcs[:n]...)
+	}
+	return o.stack
 }
 
 // queried says that the query was sent, or why it was not answered. The rows tell the rest.
@@ -61,6 +74,7 @@ func (o *observation) queried(err error) {
 // executed says what came of a statement whose rows, if it has any, nobody sees.
 func (o *observation) executed(err error) {
 	if o != nil {
+		o.sent(err)
 		o.finish(err, true)
 	}
 }

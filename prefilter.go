@@ -3,30 +3,77 @@ package sqllock
 import "strings"
 
 // The prefilter stands in front of every statement, so it must cost next to nothing. A statement whose first word is
-// an ordinary one concerns the guard only if it calls a lock function, and every lock function's name contains
-// _advisory_ on PostgreSQL and one of t_lock, e_lock and l_lock on MySQL. To find these it looks at every ninth
-// (fifth) place of the text only: a word of ten (six) letters has nine (five) pairs of neighbours, and one of those
-// must be seen. A table knows which pair of the word each two bytes are, if any; only then are the word's other
-// letters looked at. That is done without a branch for each, so that a text full of such pairs stays cheap.
+// an ordinary one concerns the guard only if it calls a lock function, and nothing is called without a parenthesis or,
+// on PostgreSQL, the point of attribute notation. To find the functions' names it looks at every eleventh (PostgreSQL)
+// or fifth (MySQL) place of the text only: see grams.go.
 
 // ordinary reports whether text certainly does nothing that concerns the guard, as long as the session is not marked.
 // false means nothing: recognise decides.
 func ordinary(d Dialect, text string) bool {
+	rest, ok := afterVerb(d, text)
+	if !ok || hasSecond(d, rest) {
+		return false
+	}
+	if strings.IndexByte(rest, '(') < 0 && (d == DialectMySQL || strings.IndexByte(rest, '.') < 0) {
+		return true
+	}
+	if d == DialectMySQL {
+		return strings.IndexByte(rest, '_') < 0 || !mentionsMySQL(rest)
+	}
+	return !hasUnicodeName(rest) && (strings.IndexByte(rest, '_') < 0 || !mentionsPostgres(rest))
+}
+
+// afterVerb returns what follows the first word, if that is an ordinary one.
+func afterVerb(d Dialect, text string) (rest string, ok bool) {
+	if commonVerb(text) && isLetter(text[7]) {
+		return text[6:], true
+	}
 	i := skipComments(d, text)
 	n := 0
 	var verb [10]byte
 	for ; n < len(verb) && i+n < len(text) && isLetter(text[i+n]); n++ {
 		verb[n] = lower(text[i+n])
 	}
-	rest := text[i+n:]
-	switch {
-	case rest == "" || isLetter(rest[0]) || isDigit(rest[0]) || rest[0] == '$':
-		return false
-	case d == DialectMySQL:
-		return ordinaryMySQL(string(verb[:n])) && !hasSecond(d, rest) && !mentionsMySQL(rest)
+	rest = text[i+n:]
+	if len(rest) == 0 || isLetter(rest[0]) || isDigit(rest[0]) || rest[0] == '$' {
+		return "", false
 	}
-	return ordinaryPostgres(string(verb[:n])) && (endsWord(rest) || string(verb[:n]) == "select") && hasMore(rest) &&
-		!hasSecond(d, rest) && !strings.Contains(rest, `&"`) && !mentionsPostgres(rest)
+	if d == DialectMySQL {
+		return rest, ordinaryMySQL(string(verb[:n]))
+	}
+	return rest, ordinaryPostgres(string(verb[:n])) && (endsWord(rest) || string(verb[:n]) == "select") && hasMore(rest)
+}
+
+// commonVerb reports whether text starts with one of the four most frequent words and a space: most texts need no
+// closer look.
+func commonVerb(text string) bool {
+	if len(text) < 8 || text[6] != ' ' {
+		return false
+	}
+	switch load8(text)&(1<<48-1) | fold8&(1<<48-1) {
+	case verbSelect, verbInsert, verbUpdate, verbDelete:
+		return true
+	}
+	return false
+}
+
+// The words as load8 reads them: the first letter is the lowest byte.
+const (
+	verbSelect = 's' | 'e'<<8 | 'l'<<16 | 'e'<<24 | 'c'<<32 | 't'<<40
+	verbInsert = 'i' | 'n'<<8 | 's'<<16 | 'e'<<24 | 'r'<<32 | 't'<<40
+	verbUpdate = 'u' | 'p'<<8 | 'd'<<16 | 'a'<<24 | 't'<<32 | 'e'<<40
+	verbDelete = 'd' | 'e'<<8 | 'l'<<16 | 'e'<<24 | 't'<<32 | 'e'<<40
+)
+
+// hasUnicodeName reports whether there may be a U&"..." name.
+func hasUnicodeName(text string) bool {
+	for i := strings.IndexByte(text, '&'); i >= 0; i = strings.IndexByte(text, '&') {
+		text = text[i+1:]
+		if len(text) > 0 && text[0] == '"' {
+			return true
+		}
+	}
+	return false
 }
 
 // ordinaryPostgres reports whether the statements that start with verb matter only through what they call.
@@ -123,104 +170,4 @@ func second(d Dialect, word string) bool {
 func hasMore(rest string) bool {
 	i := skipComments(DialectPostgres, rest)
 	return i < len(rest) && rest[i] != ';' && rest[i] != '-' && rest[i] != '/'
-}
-
-// pairs says of two bytes, in any case, which pair of the words they are: 1 for the first; 0 for none.
-func pairs(words ...string) *[1 << 16]uint8 {
-	var t [1 << 16]uint8
-	for _, w := range words {
-		for i := 0; i+1 < len(w); i++ {
-			for _, a := range []byte{w[i], upper(w[i])} {
-				for _, b := range []byte{w[i+1], upper(w[i+1])} {
-					t[int(a)|int(b)<<8] = uint8(i + 1)
-				}
-			}
-		}
-	}
-	return &t
-}
-
-func upper(c byte) byte {
-	if 'a' <= c && c <= 'z' {
-		return c - 'a' + 'A'
-	}
-	return c
-}
-
-const postgresWord = "_advisory_"
-
-var postgresPairs = pairs(postgresWord)
-
-// mentionsPostgres reports whether text contains _advisory_ in any case.
-func mentionsPostgres(text string) bool {
-	i := strings.IndexByte(text, '_')
-	if i < 0 {
-		return false
-	}
-	t := postgresPairs
-	for ; i+64 <= len(text); i += 36 {
-		w := text[i : i+64]
-		a := t[int(w[8])|int(w[9])<<8]
-		b := t[int(w[17])|int(w[18])<<8]
-		c := t[int(w[26])|int(w[27])<<8]
-		d := t[int(w[35])|int(w[36])<<8]
-		if a|b|c|d == 0 {
-			continue
-		}
-		// where the word would start and where it would end there is a _
-		if (w[(9-a)&63]^'_')|(w[(18-a)&63]^'_') == 0 || (w[(18-b)&63]^'_')|(w[(27-b)&63]^'_') == 0 ||
-			(w[(27-c)&63]^'_')|(w[(36-c)&63]^'_') == 0 || (w[(36-d)&63]^'_')|(w[(45-d)&63]^'_') == 0 {
-			if containsFold(w, postgresWord) {
-				return true
-			}
-		}
-	}
-	for i += 8; i+1 < len(text); i += 9 {
-		k := int(t[int(text[i])|int(text[i+1])<<8])
-		from := i + 1 - k
-		if k > 0 && from+len(postgresWord) <= len(text) && equalFold(text[from:from+len(postgresWord)], postgresWord) {
-			return true
-		}
-	}
-	return false
-}
-
-var mysqlPairs = pairs("t_lock", "e_lock", "l_lock")
-
-// mentionsMySQL reports whether text contains t_lock, e_lock or l_lock in any case.
-func mentionsMySQL(text string) bool {
-	i := strings.IndexByte(text, '_')
-	if i < 0 {
-		return false
-	}
-	t := mysqlPairs
-	for i = max(i-1, 0); i+32 <= len(text); i += 20 {
-		w := text[i : i+32]
-		a := t[int(w[4])|int(w[5])<<8]
-		b := t[int(w[9])|int(w[10])<<8]
-		c := t[int(w[14])|int(w[15])<<8]
-		d := t[int(w[19])|int(w[20])<<8]
-		if a|b|c|d == 0 {
-			continue
-		}
-		// where the word would start there is its first pair, and its last letter where it would end
-		wa, wb, wc, wd := w[(5-a)&7:], w[5:][(5-b)&7:], w[10:][(5-c)&7:], w[15:][(5-d)&7:]
-		if (t[int(wa[0])|int(wa[1])<<8]^1)|((wa[5]|0x20)^'k') == 0 || (t[int(wb[0])|int(wb[1])<<8]^1)|((wb[5]|0x20)^'k') == 0 ||
-			(t[int(wc[0])|int(wc[1])<<8]^1)|((wc[5]|0x20)^'k') == 0 || (t[int(wd[0])|int(wd[1])<<8]^1)|((wd[5]|0x20)^'k') == 0 {
-			if hasLockWord(w) {
-				return true
-			}
-		}
-	}
-	for i += 4; i+1 < len(text); i += 5 {
-		k := int(t[int(text[i])|int(text[i+1])<<8])
-		if from := i + 1 - k; k > 0 && from+6 <= len(text) && hasLockWord(text[from:from+6]) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasLockWord(s string) bool {
-	return containsFold(s, "t_lock") || containsFold(s, "e_lock") || containsFold(s, "l_lock")
 }

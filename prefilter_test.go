@@ -22,8 +22,8 @@ func TestOrdinary(t *testing.T) {
 		}
 		checkOrdinary(t, d, false, neither)
 	}
-	checkOrdinary(t, DialectPostgres, true, []string{"SET x = 1", "LOCK TABLE t", "SELECT get_lock('a',1)", "SELECT a&b, U& \"x\"", "SELECT *FROM t; LOCK TABLE t", "SELECT /* c */ 1"})
-	checkOrdinary(t, DialectPostgres, false, []string{"DO $$ $$", `SELECT U&"x"`, "lock-job:1", "table.x", "SELECT -- c\n", "SELECT /* c */", "REPLACE INTO t", "-- a\rSELECT 1\n", "#c\nSELECT 1", "SELECT-1", "SELECT 1; END", "SELECT 1; DO $$ $$"})
+	checkOrdinary(t, DialectPostgres, true, []string{"SET x = 1", "LOCK TABLE t", "SELECT get_lock('a',1)", "SELECT a&b, U& \"x\"", `SELECT U&"x"`, "SELECT *FROM t; LOCK TABLE t", "SELECT /* c */ 1"})
+	checkOrdinary(t, DialectPostgres, false, []string{"DO $$ $$", `SELECT U&"x"(1)`, "lock-job:1", "table.x", "SELECT -- c\n", "SELECT /* c */", "REPLACE INTO t", "-- a\rSELECT 1\n", "#c\nSELECT 1", "SELECT-1", "SELECT 1; END", "SELECT 1; DO $$ $$"})
 	checkOrdinary(t, DialectMySQL, true, []string{"REPLACE INTO t VALUES (1)", "DO SLEEP(1)", "SELECT pg_advisory_lock(1)", "SELECT U&\"x\"", "-- a\rb\nSELECT 1", "LOAD DATA INFILE 'x' INTO TABLE t", "SELECT 1; END"})
 	checkOrdinary(t, DialectMySQL, false, []string{"SET x = 1", "SET STATEMENT a=1 FOR SELECT 1", "LOCK TABLES t READ", "MERGE x", "--\tc\nSELECT 1", "SELECT 1; LOCK TABLES t READ", "SELECT 1; SET STATEMENT a=1 FOR SELECT 1", "SELECT 1;\xa0LOCK TABLES t READ"})
 }
@@ -49,7 +49,7 @@ func TestOrdinarySeesEveryName(t *testing.T) {
 			for _, fill := range fills {
 				for before := range 90 {
 					for _, after := range []int{0, 1, 5, 8, 9, 20, 40, 64, 100} {
-						text := "SELECT " + strings.Repeat(fill, before) + " " + name + strings.Repeat(fill, after)
+						text := "SELECT " + strings.Repeat(fill, before) + " " + name + strings.Repeat(fill, after) + "("
 						if ordinary(d, text) {
 							t.Fatalf("%v: not seen in %q", d, text)
 						}

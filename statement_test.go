@@ -155,11 +155,11 @@ func TestLongTexts(t *testing.T) {
 	long := strings.Repeat(`'\\', `, longestRead/6+1) + "1"
 	checkAll(t, DialectPostgres, nil, []wanted{
 		{"nothing", nothing, []string{"SELECT " + long, "VACUUM (x, " + long + ")"}},
-		{"a name", mayLock, []string{"SELECT '_advisory_', " + long, "SELECT pg_advisory_lock(1), " + long}},
+		{"a name", mayLock, []string{"SELECT 'pg_advisory_lock(', " + long, "SELECT pg_advisory_lock(1), " + long}},
 	})
 	checkAll(t, DialectMySQL, nil, []wanted{
 		{"nothing", nothing, []string{"SELECT " + long, "SET @x = (" + long + ")"}},
-		{"a name", statement{may: classLocks | classTables}, []string{"SELECT 'get_lock', " + long, "SET @x = 'lock', @y = (" + long + ")"}},
+		{"a name", statement{may: classLocks | classTables}, []string{"SELECT 'get_lock(', " + long, "SET @x = 'lock', @y = (" + long + ")"}},
 		{"a handler", statement{may: classHandler}, []string{"SET @x = 'handler', @y = (" + long + ")"}},
 		{"anything", statement{may: allClasses}, []string{"SET @x = 'execute', @y = (" + long + ")"}},
 	})

@@ -11,24 +11,25 @@ import (
 )
 
 // A pin is one pinned physical connection and the locks that its session holds. One goroutine, its loop, owns the
-// connection's traffic: it sends one request at a time, keeps the session alive, and notices when it ends (see
-// pin_watch.go). Requests and their replies know nothing of the loop.
+// connection's traffic: it sends what has been asked for while it was busy in one statement, keeps the session alive, and
+// notices when it ends (see pin_watch.go). Requests and their replies know nothing of the loop.
 type pin struct {
 	session
-	owner    *locker
-	guard    *conn // the guarded connection; nil on a plain pool
-	requests chan request
-	closing  chan struct{} // closed: to be given back as soon as nothing is held
-	closed   sync.Once
-	over     chan struct{} // closed: nothing is served any more; if the session is lost, the holders know
-	stopped  sync.Once     // for over
-	done     chan struct{} // closed: the connection is given back or discarded
+	owner   *locker
+	guard   *conn // the guarded connection; nil on a plain pool
+	queue   *requestQueue
+	closing chan struct{} // closed: to be given back as soon as nothing is held
+	closed  sync.Once
+	over    chan struct{} // closed: nothing is served any more; if the session is lost, the holders know
+	stopped sync.Once     // for over
+	done    chan struct{} // closed: the connection is given back or discarded
 
 	ctx     context.Context // of everything that the loop sends: no requester's context can end it half-way
 	cancel  context.CancelFunc
 	overdue *time.Timer // runs while something is sent
 
 	// The loop's own.
+	batch    []*request
 	answered bool      // something, since the request came
 	used     bool      // it has held a lock: it is worth keeping for a second
 	ended    bool      // the connection is given back
@@ -37,44 +38,11 @@ type pin struct {
 	quiet    *time.Timer
 
 	mu    sync.Mutex
-	held  map[serverKey]pinned // guarded by mu; only the loop writes
-	locks map[*grant]struct{}  // guarded by mu
-	shut  bool                 // guarded by mu: the locker is closed, nothing more is acquired
-	err   error                // guarded by mu: why the session is lost
+	locks map[*grant]struct{} // guarded by mu: a shared key's grants are many, and one to the server
+	shut  bool                // guarded by mu: the locker is closed, nothing more is acquired
+	err   error               // guarded by mu: why the session is lost
+	lost  serverKey           // guarded by mu: a key that was held then
 }
-
-// pinned is what a session holds of one key: one exclusive grant, or any number of shared ones.
-type pinned struct {
-	shared bool
-	n      int
-}
-
-// A request is one thing that the loop is asked to do with a grant. A grant can be asked for several times, of several
-// pins: number tells them apart.
-type request struct {
-	op     requestOp
-	grant  *grant
-	number int64
-}
-
-type requestOp uint8
-
-const (
-	opTry requestOp = iota
-	opWait
-	opRelease
-)
-
-// newRequest is called by the requester, whose one request of a grant it is from now on.
-func newRequest(op requestOp, g *grant) request {
-	return request{op: op, grant: g, number: g.open.Add(1)}
-}
-
-// close decides between the requester, who gives up, and the loop, which answers: only the first to call it is told true.
-func (r request) close() bool { return r.grant.open.CompareAndSwap(r.number, r.number+1) }
-
-// wanted says whether anybody still waits for the answer.
-func (r request) wanted() bool { return r.grant.open.Load() == r.number }
 
 const giveBackAfter = time.Second // without locks
 
@@ -90,7 +58,7 @@ var (
 
 // newPin takes a connection of the pool and starts the loop.
 func newPin(ctx context.Context, l *locker, shared bool) (*pin, error) {
-	if err := l.reserve(); err != nil {
+	if err := l.reserveSoon(ctx); err != nil {
 		return nil, err
 	}
 	c, err := l.connect(ctx)
@@ -100,8 +68,8 @@ func newPin(ctx context.Context, l *locker, shared bool) (*pin, error) {
 	}
 	p := &pin{
 		session: session{conn: c, cfg: l.cfg}, owner: l,
-		requests: make(chan request), closing: make(chan struct{}), over: make(chan struct{}), done: make(chan struct{}),
-		held: map[serverKey]pinned{}, locks: map[*grant]struct{}{}, quiet: time.NewTimer(watchAfter), sent: time.Now(), heard: time.Now(),
+		queue: newRequestQueue(), closing: make(chan struct{}), over: make(chan struct{}), done: make(chan struct{}),
+		locks: map[*grant]struct{}{}, quiet: time.NewTimer(watchAfter), sent: time.Now(), heard: time.Now(),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.overdue = time.AfterFunc(time.Hour, func() { p.tell(errSilent) })
@@ -160,52 +128,28 @@ func (p *pin) holdOf(g *grant) Hold {
 }
 
 // ask sends a request to the loop and waits for its reply, for the end of ctx, or for the end of the pin. A grant
-// that comes later is undone by the loop. What the session holds already is answered here, so that asking for it
-// again and again does not keep the loop from watching.
+// that comes later is undone by the loop, which then also ends the grant's turn: it is pending until then.
 func (p *pin) ask(ctx context.Context, op requestOp, g *grant) error {
-	if op != opRelease && p.excludes(g) {
-		return ErrHeld
-	}
 	r := newRequest(op, g)
+	if !p.queue.put(r) {
+		return errPinEnded
+	}
 	select {
-	case p.requests <- r: // the loop is waiting for it
-	default:
-		select {
-		case p.requests <- r:
-		case <-ctx.Done():
+	case err := <-r.reply:
+		r.recycle()
+		return err
+	case <-ctx.Done():
+		if r.end() {
+			g.pending = true
 			return ctx.Err()
-		case <-p.over:
+		}
+	case <-p.over:
+		if r.end() {
 			return errPinEnded
 		}
 	}
-	instead := errPinEnded
-	select {
-	case err := <-g.reply:
-		return err
-	case <-ctx.Done():
-		instead = ctx.Err()
-	case <-p.over:
-	}
-	if !r.close() { // the answer came together with the end
-		return <-g.reply
-	}
-	return instead
-}
-
-// excludes says whether the session holds the key in a way that the server would not see as a conflict.
-func (p *pin) excludes(g *grant) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	h, ok := p.held[g.key]
-	return ok && !(h.shared && g.shared) && p.err == nil
-}
-
-// release is what a grant's holder does. It waits for as long as the session takes to answer, which is bounded.
-func (p *pin) release(g *grant) error {
-	err := p.ask(context.Background(), opRelease, g)
-	if err == errPinEnded { //nolint:errorlint // never wrapped
-		return p.lossCause()
-	}
+	err := <-r.reply // it came together with the end
+	r.recycle()
 	return err
 }
 
@@ -246,3 +190,60 @@ func (p *pin) awaitEnd(stop <-chan struct{}) bool {
 }
 
 const endPatience = 2 * time.Second
+
+// adopt adds one more grant of a key that the session holds for others.
+func (p *pin) adopt(g *grant) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil || p.shut {
+		return false
+	}
+	p.add(g)
+	return true
+}
+
+// drop takes a grant away, if it is not lost.
+func (p *pin) drop(g *grant) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.locks[g]; !ok {
+		return false
+	}
+	p.subtract(g)
+	return true
+}
+
+// swap hands a key on from one grant to another.
+func (p *pin) swap(from, to *grant) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil || p.shut {
+		return false
+	}
+	p.subtract(from)
+	p.add(to)
+	return true
+}
+
+func (p *pin) add(g *grant) {
+	p.locks[g] = struct{}{}
+	g.pin = p
+	if p.guard != nil {
+		p.guard.pool.counters.acquired.Add(1)
+		p.limit(g)
+	}
+}
+
+func (p *pin) subtract(g *grant) {
+	delete(p.locks, g)
+	if p.guard != nil {
+		p.guard.pool.counters.released.Add(1)
+	}
+}
+
+// empty says whether the session holds nothing.
+func (p *pin) empty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.locks) == 0
+}

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -62,7 +61,12 @@ func (l *Lock) Release() error {
 }
 
 // lockContext is a part of its Lock, so that a job that only has the context still has the lock.
-type lockContext struct{ context.Context }
+type lockContext struct{ grant *grant }
+
+func (c *lockContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (c *lockContext) Done() <-chan struct{}       { return c.grant.context().Done() }
+func (c *lockContext) Err() error                  { return c.grant.context().Err() }
+func (c *lockContext) Value(key any) any           { return c.grant.context().Value(key) }
 
 // A grant is the part of a Lock that the holder's session refers to: it never refers to the Lock itself, so that a
 // forgotten Lock can be noticed.
@@ -71,20 +75,23 @@ type grant struct {
 	key    serverKey
 	shared bool
 	token  int64
-	holder interface{ release(*grant) error }
-	inner  context.Context
-	cancel context.CancelCauseFunc
 	since  time.Time
 	stack  [lockDepth]uintptr
+	holder interface{ release(*grant) error }
 	once   sync.Once
-	err    error
+	err    error // what releasing it returned
 
-	args  [2]any       // of its statements
-	open  atomic.Int64 // the request that concerns it and is not answered: see request
-	reply chan error   // buffered
+	pin     *pin  // whose session holds it
+	turn    *turn // guarded by locker.mu
+	pending bool  // the requester's own: it gave up while the pin was at it
+
+	mu     sync.Mutex
+	ctx    context.Context         // guarded by mu: the acquiring one's, until somebody wants to know the end
+	cancel context.CancelCauseFunc // guarded by mu: from then on
+	cause  error                   // guarded by mu: lost or released
 }
 
-const lockDepth = 12
+const lockDepth = 6
 
 // serverKey is a key as the server spells it: local exclusion goes by it, because
 // Name("x") and the ID that it hashes to are one to PostgreSQL.
@@ -95,10 +102,36 @@ type serverKey struct {
 }
 
 func newGrant(ctx context.Context, asked Key, key serverKey, shared bool) *grant {
-	g := &grant{asked: asked, key: key, shared: shared, since: time.Now(), reply: make(chan error, 1)}
-	g.inner, g.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	g := &grant{asked: asked, key: key, shared: shared, since: time.Now(), ctx: ctx}
 	runtime.Callers(3, g.stack[:])
 	return g
+}
+
+// context ends with the grant. It is made on demand: who holds thousands of locks seldom wants thousands of contexts.
+func (g *grant) context() context.Context {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.cancel == nil {
+		g.ctx, g.cancel = context.WithCancelCause(context.WithoutCancel(g.ctx))
+		if g.cause != nil {
+			g.cancel(g.cause)
+		}
+	}
+	return g.ctx
+}
+
+// end ends the context; the first cause counts, and is returned.
+func (g *grant) end(cause error) error {
+	g.mu.Lock()
+	if g.cause == nil {
+		g.cause = cause
+	}
+	cause, cancel := g.cause, g.cancel
+	g.mu.Unlock()
+	if cancel != nil {
+		cancel(cause)
+	}
+	return cause
 }
 
 // callers is where the lock was acquired.
@@ -111,16 +144,16 @@ func (g *grant) callers() []uintptr {
 
 // lock makes the handle of a grant that a session holds.
 func (g *grant) lock() *Lock {
-	l := &Lock{grant: g, ctx: lockContext{g.inner}}
+	l := &Lock{grant: g, ctx: lockContext{g}}
 	l.clean = runtime.AddCleanup(l, (*grant).forgotten, g)
 	return l
 }
 
 func (g *grant) release() error {
 	g.once.Do(func() {
-		g.cancel(ErrReleased) // first: the work must stop before others start
+		g.end(ErrReleased) // first: the work must stop before others start
 		g.err = g.holder.release(g)
-		if cause := context.Cause(g.inner); cause != ErrReleased { //nolint:errorlint // the very one, or the loss came first
+		if cause := g.end(ErrReleased); cause != ErrReleased { //nolint:errorlint // the very one, or the loss came first
 			g.err = cause
 		}
 	})
@@ -128,7 +161,7 @@ func (g *grant) release() error {
 }
 
 // lose tells the holder.
-func (g *grant) lose(cause error) { g.cancel(lostBecause(cause)) }
+func (g *grant) lose(cause error) { g.end(lostBecause(cause)) }
 
 func lostBecause(cause error) error {
 	switch {

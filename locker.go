@@ -23,6 +23,7 @@ type session struct {
 	opened  bool   // the server was looked at, and the setting below is made
 	prior   string // what bounded the silence before
 	token   int64  // of the latest grant, with WithToken
+	packet  int    // how long a statement may be
 	id      string // the server's name for the session, where it may have to be ended from outside
 }
 
@@ -42,6 +43,11 @@ type dialectSQL interface {
 	ping(context.Context, *session) error
 	restore(context.Context, *session) error
 	holder(context.Context, *sql.DB, serverKey) (string, error)
+	// batch makes the calls of all requests, tries and releases, in few statements, and notes what the server said of
+	// each: nothing where that leaves a doubt, or after an error.
+	batch(context.Context, *session, []*request) error
+	// check notes instead whether the session holds the keys, exactly those of the releases that have not been done.
+	check(context.Context, *session, []*request) error
 	// kill ends a session whose connection was closed if it holds the key all the same.
 	kill(context.Context, *session, serverKey) error
 }
@@ -53,10 +59,12 @@ type locker struct {
 	cfg     lockerConfig
 	err     error // of the options
 
+	making chan struct{} // has room for one: who makes the shared pin
+
 	mu     sync.Mutex
 	shared *pin                // guarded by mu: the pin of all uncontended locks
 	pins   map[*pin]struct{}   // guarded by mu
-	queues map[queueKey]*queue // guarded by mu
+	turns  map[serverKey]*turn // guarded by mu: of the keys that anybody holds or asks for
 	claims map[claim]struct{}  // guarded by mu: what is held on callers' connections
 	closed bool                // guarded by mu
 }
@@ -64,7 +72,8 @@ type locker struct {
 var errClosed = errors.New("sqllock: the locker is closed")
 
 func newLocker(db *sql.DB, d dialectSQL, opts []LockerOption) *locker {
-	l := &locker{db: db, dialect: d, pins: map[*pin]struct{}{}, queues: map[queueKey]*queue{}, claims: map[claim]struct{}{}}
+	l := &locker{db: db, dialect: d, making: make(chan struct{}, 1),
+		pins: map[*pin]struct{}{}, turns: map[serverKey]*turn{}, claims: map[claim]struct{}{}}
 	if db == nil {
 		l.err = errors.New("sqllock: the *sql.DB is nil")
 		return l
@@ -100,7 +109,6 @@ func (v view) acquire(ctx context.Context, op requestOp, key Key) (*Lock, error)
 	}
 	g := newGrant(ctx, key, v.l.dialect.key(key), v.shared)
 	if err := v.l.get(ctx, op, g); err != nil {
-		g.cancel(err)
 		return nil, v.l.explain(ctx, g, err)
 	}
 	return g.lock(), nil
@@ -131,37 +139,31 @@ func (l *locker) explain(ctx context.Context, g *grant, err error) error {
 	return acquireError(ctx, g.asked, err)
 }
 
-// get asks the shared pin first. A contended key is waited for on a pin of its own, which then keeps the lock.
+// get waits for the key's turn, and then asks the server if the key does not come with it.
 func (l *locker) get(ctx context.Context, op requestOp, g *grant) error {
-	if l.cfg.dedicated && op == opTry {
-		_, err := l.onOwn(ctx, op, g)
+	g.holder = l
+	held, err := l.enter(ctx, op, g)
+	if held || err != nil {
 		return err
 	}
-	if !l.cfg.dedicated {
-		if err := l.onShared(ctx, g); op == opTry || !errors.Is(err, ErrHeld) {
-			return err
-		}
+	if err = l.askServer(ctx, op, g); err == nil {
+		l.granted(g)
+	} else if !g.pending {
+		l.leave(g)
 	}
-	return l.wait(ctx, g)
+	return err
 }
 
-// wait lets one goroutine of the process at a time wait for a key on the server. The next has its turn when the pin
-// of one that gave up has gone: or calls whose contexts end soon would fill the pool.
-func (l *locker) wait(ctx context.Context, g *grant) error {
-	leave, err := l.queue(ctx, queueKey{key: g.key, shared: g.shared})
-	if err != nil {
+// askServer asks the shared pin first. A key that another process holds is waited for on a pin of its own, which then
+// keeps it.
+func (l *locker) askServer(ctx context.Context, op requestOp, g *grant) error {
+	if l.cfg.dedicated {
+		return l.onOwn(ctx, op, g)
+	}
+	if err := l.onShared(ctx, g); op == opTry || !errors.Is(err, ErrHeld) {
 		return err
 	}
-	p, err := l.onOwn(ctx, opWait, g)
-	if err == nil || p == nil {
-		leave()
-		return err
-	}
-	go func() {
-		p.awaitEnd(nil)
-		leave()
-	}()
-	return err
+	return l.onOwn(ctx, op, g)
 }
 
 // onShared asks the shared pin.
@@ -179,16 +181,16 @@ func (l *locker) onShared(ctx context.Context, g *grant) error {
 }
 
 // onOwn asks a new pin, which ends as soon as it holds nothing.
-func (l *locker) onOwn(ctx context.Context, op requestOp, g *grant) (*pin, error) {
+func (l *locker) onOwn(ctx context.Context, op requestOp, g *grant) error {
 	for left := 0; ; {
 		p, err := newPin(ctx, l, false)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		err = p.ask(ctx, op, g)
 		p.close()
 		if !l.again(ctx, p, err, &left) {
-			return p, err
+			return err
 		}
 	}
 }
@@ -220,11 +222,12 @@ func (l *locker) sharedPin(ctx context.Context) (*pin, error) {
 	if p, err := l.current(); p != nil || err != nil {
 		return p, err
 	}
-	leave, err := l.queue(ctx, queueKey{making: true})
-	if err != nil {
-		return nil, err
+	select {
+	case l.making <- struct{}{}:
+		defer func() { <-l.making }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	defer leave()
 	if p, err := l.current(); p != nil || err != nil {
 		return p, err
 	}
@@ -282,9 +285,7 @@ func (l *locker) close() (err error) {
 		grants = append(grants, p.shutDown()...)
 		p.close()
 	}
-	for _, g := range grants {
-		err = errors.Join(err, g.release())
-	}
+	err = together(grants, (*grant).release)
 	for _, p := range pins {
 		if !p.awaitEnd(nil) {
 			err = errors.Join(err, errors.New("sqllock: a lost connection has not been closed: its driver does not heed the end of a context"))
@@ -315,9 +316,15 @@ func (l *locker) sorted(keys []Key) []Key {
 	return slices.CompactFunc(keys, func(a, b Key) bool { return name(a) == name(b) })
 }
 
-func releaseAll(locks []*Lock) (err error) {
-	for _, l := range slices.Backward(locks) {
-		err = errors.Join(err, l.Release())
+func releaseAll(locks []*Lock) error { return together(locks, (*Lock).Release) }
+
+// together does something with all of them at once, so that it goes to the server together.
+func together[T any](all []T, f func(T) error) error {
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, one := range all {
+		wg.Go(func() { errs[i] = f(one) })
 	}
-	return err
+	wg.Wait()
+	return errors.Join(errs...)
 }

@@ -147,12 +147,13 @@ func (d *mysqlSQL) open(ctx context.Context, s *session) error {
 		return err
 	}
 	s.opened, s.prior, s.id = true, vars["wait_timeout"], vars["pseudo_thread_id"]
+	s.packet, _ = strconv.Atoi(vars["max_allowed_packet"]) // unknown: one call at a time
 	return nil
 }
 
 func (*mysqlSQL) variables(ctx context.Context, s *session) (map[string]string, error) {
 	rows, err := s.conn.QueryContext(ctx, "SHOW SESSION VARIABLES WHERE Variable_name IN"+
-		" ('read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', 'wait_timeout', 'version', 'pseudo_thread_id')")
+		" ('read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', 'wait_timeout', 'version', 'pseudo_thread_id', 'max_allowed_packet')")
 	if err != nil {
 		return nil, err
 	}

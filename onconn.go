@@ -42,7 +42,6 @@ func (o *onConn) TryAcquire(ctx context.Context, key Key) (*Lock, error) {
 	g := newGrant(ctx, key, o.l.dialect.key(key), false)
 	g.holder = o
 	if err := o.claimed(ctx, g); err != nil {
-		g.cancel(err)
 		return nil, o.l.explain(ctx, g, err)
 	}
 	return g.lock(), nil

@@ -76,14 +76,6 @@ func (postgresSQL) name(k serverKey) string {
 	return strconv.FormatInt(k.id, 10)
 }
 
-// pgArgs are the key's parameters. They are made once for all statements of a grant.
-func (g *grant) pgArgs() []any {
-	if g.args[0] == nil {
-		copy(g.args[:], pgArgs(g.key))
-	}
-	return g.args[:g.key.space()]
-}
-
 // pgArgs are a key's parameters.
 func pgArgs(k serverKey) []any {
 	if k.pair {
@@ -169,7 +161,7 @@ func (d postgresSQL) try(ctx context.Context, s *session, g *grant) (bool, error
 // answer runs an acquiring statement and reads what it says.
 func (postgresSQL) answer(ctx context.Context, s *session, g *grant, query string, more ...any) (bool, error) {
 	var ok sql.NullBool
-	err := s.conn.QueryRowContext(ctx, query, g.pgArgs()...).Scan(append([]any{&ok}, more...)...)
+	err := s.conn.QueryRowContext(ctx, query, pgArgs(g.key)...).Scan(append([]any{&ok}, more...)...)
 	switch {
 	case err != nil:
 		return false, pgError(err)
@@ -257,7 +249,7 @@ func isSliceEnd(err error) bool {
 }
 
 func (postgresSQL) release(ctx context.Context, s *session, g *grant) (ok bool, err error) {
-	err = s.conn.QueryRowContext(ctx, pgPlainRelease.of(g.key, g.shared), g.pgArgs()...).Scan(&ok)
+	err = s.conn.QueryRowContext(ctx, pgPlainRelease.of(g.key, g.shared), pgArgs(g.key)...).Scan(&ok)
 	return ok, err
 }
 

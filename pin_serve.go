@@ -4,56 +4,147 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"time"
 )
 
-// What the loop does with a request. Only these functions send statements about locks on a pin's connection.
+// What the loop does for requests: everything that sends statements about locks on a pin's connection.
 
-// serve answers requests: one, or, on a session that has not held a lock yet, all that have come, and then gives the
-// connection back before the last reply: whoever tries in a loop must not fill the pool with resting pins.
-// Its error ends the pin.
-func (p *pin) serve(r request) error {
-	for {
-		err, fatal := p.do(r)
-		var next request
-		if fatal == nil && !p.used {
-			select {
-			case next = <-p.requests:
-			default:
-				p.giveBack()
-				fatal = errPinEnded
-			}
-		}
-		if r.close() {
-			r.grant.reply <- err
-		} else if r.op != opRelease && err == nil { // nobody waits for it any more
-			_, fatal = p.unlock(r.grant)
-		}
-		if fatal != nil || next.grant == nil {
-			return fatal
-		}
-		r = next
+// serve answers what has been asked for since it last did, together. A session that has not held a lock yet is given
+// back before the last replies: whoever tries in a loop must not fill the pool with resting pins. Its error ends the pin.
+func (p *pin) serve() error {
+	p.batch = p.queue.take(p.batch)
+	fatal := p.doAll(p.batch)
+	if fatal == nil && !p.used && p.queue.empty() {
+		p.giveBack()
+		fatal = errPinEnded
+	}
+	for _, r := range p.batch {
+		p.reply(r, r.err)
+	}
+	if len(p.batch) > 1 {
+		runtime.Gosched() // those who were just answered may want more
+	}
+	clear(p.batch)
+	return fatal
+}
+
+// reply undoes what nobody waits for any more.
+func (p *pin) reply(r *request, err error) {
+	if r.end() {
+		r.reply <- err
+		return
+	}
+	if r.op == opRelease || err != nil || !p.queue.undo(r.grant) {
+		p.owner.leave(r.grant)
 	}
 }
 
-// do returns what to tell the requester, and why the session is lost if it is.
-func (p *pin) do(r request) (err, fatal error) {
-	if r.op != opRelease {
-		return p.acquire(r)
-	}
-	if err, fatal = p.unlock(r.grant); fatal != nil {
-		p.tell(fatal)
-		err = p.lossCause()
-	}
-	return err, fatal
-}
-
-func (p *pin) acquire(r request) (err, fatal error) {
-	g := r.grant
+// doAll sends requests together where it can. Its error, as that of the functions below, says why the session is lost if it is.
+func (p *pin) doAll(batch []*request) (fatal error) {
 	p.answered = false
-	if p.excludes(g) {
-		return ErrHeld, nil
+	rest := p.dropUnwanted(batch)
+	for len(rest) > 0 && fatal == nil {
+		if p.opened && len(rest) > 1 && !slices.ContainsFunc(rest, (*request).waits) {
+			return p.doTogether(rest)
+		}
+		fatal = p.do(rest[0])
+		rest = rest[1:]
 	}
+	for _, r := range rest {
+		p.fail(r, fatal)
+	}
+	return fatal
+}
+
+func (r *request) waits() bool { return r.op == opWait }
+
+// dropUnwanted returns the requests without those that were given up meanwhile.
+func (p *pin) dropUnwanted(batch []*request) []*request {
+	wanted := make([]*request, 0, len(batch))
+	for _, r := range batch {
+		if r.op != opRelease && r.ended.Load() {
+			r.err = context.Canceled
+		} else {
+			wanted = append(wanted, r)
+		}
+	}
+	return wanted
+}
+
+// doTogether makes all calls in one statement. Where that leaves a doubt, the request is dealt with alone.
+func (p *pin) doTogether(batch []*request) (fatal error) {
+	d := p.owner.dialect
+	_, err := p.send(p.cfg.timeout, func(ctx context.Context) (bool, error) { return true, d.batch(ctx, &p.session, batch) })
+	late := time.Since(p.sent) > p.cfg.timeout
+	if err != nil && !p.isDead(err) {
+		_, err = p.send(p.cfg.timeout, func(ctx context.Context) (bool, error) { return true, d.check(ctx, &p.session, batch) })
+	}
+	if err == nil && late {
+		err = p.ping()
+	}
+	for _, r := range batch {
+		if err == nil {
+			err = p.conclude(r)
+		} else {
+			p.fail(r, p.stale(err))
+		}
+	}
+	if err != nil {
+		return p.stale(err)
+	}
+	return nil
+}
+
+// conclude makes of what the server said what the requester is told.
+func (p *pin) conclude(r *request) (fatal error) {
+	switch {
+	case r.op == opRelease && r.said == saidYes:
+		p.drop(r.grant)
+	case r.op == opTry && r.said == saidNo:
+		r.err = ErrHeld
+	case r.op == opTry && r.said == saidYes:
+		if r.err = p.hold(r.grant); r.err != nil {
+			return p.settle(r.grant, r.err)
+		}
+	default:
+		return p.do(r)
+	}
+	return nil
+}
+
+// fail tells a requester that the session is lost.
+func (p *pin) fail(r *request, fatal error) {
+	if r.err = fatal; r.op == opRelease {
+		p.tell(fatal)
+		r.err = p.lossCause()
+	}
+}
+
+// stale marks an error of a session that had ended unnoticed before it was asked for anything.
+func (p *pin) stale(err error) error {
+	if p.lossCause() == nil && !p.answered {
+		return &staleError{err}
+	}
+	return err
+}
+
+// do deals with one request alone.
+func (p *pin) do(r *request) (fatal error) {
+	if r.op == opRelease {
+		r.err, fatal = p.unlock(r.grant)
+	} else {
+		r.err, fatal = p.acquire(r)
+	}
+	if fatal != nil {
+		p.fail(r, fatal)
+	}
+	return fatal
+}
+
+func (p *pin) acquire(r *request) (err, fatal error) {
+	g := r.grant
 	granted, err := p.attempt(r)
 	if granted && err == nil {
 		if err = p.hold(g); err == nil {
@@ -62,10 +153,7 @@ func (p *pin) acquire(r request) (err, fatal error) {
 	}
 	if err != nil || r.op == opWait { // it may be held all the same
 		if fatal = p.settle(g, err); fatal != nil {
-			if p.lossCause() == nil && !p.answered {
-				fatal = &staleError{fatal}
-			}
-			return fatal, fatal
+			return nil, p.stale(fatal)
 		}
 	}
 	switch {
@@ -78,7 +166,7 @@ func (p *pin) acquire(r request) (err, fatal error) {
 }
 
 // attempt tries once, or waits in slices until the lock is granted or nobody waits for it any more.
-func (p *pin) attempt(r request) (granted bool, err error) {
+func (p *pin) attempt(r *request) (granted bool, err error) {
 	d, g := p.owner.dialect, r.grant
 	granted, err = p.send(p.cfg.timeout, func(ctx context.Context) (bool, error) { return d.try(ctx, &p.session, g) })
 	for r.op == opWait && err == nil && !granted && p.wanted(r) {
@@ -90,10 +178,10 @@ func (p *pin) attempt(r request) (granted bool, err error) {
 	return granted, err
 }
 
-func (p *pin) wanted(r request) bool {
+func (p *pin) wanted(r *request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return r.wanted() && !p.shut && p.err == nil
+	return !r.ended.Load() && !p.shut && p.err == nil
 }
 
 // settle finds out what the session really holds of a key that nobody has been told is held, and gives that up.
@@ -101,9 +189,6 @@ func (p *pin) wanted(r request) bool {
 func (p *pin) settle(g *grant, cause error) error {
 	if p.isDead(cause) {
 		return cause
-	}
-	if p.held[g.key].n > 0 { // the server shows one row, however often it is held
-		return errors.Join(cause, errors.New("sqllock: a shared lock may be held once more than is known"))
 	}
 	held, err := p.holds(g)
 	if err != nil || !held {
@@ -132,13 +217,8 @@ func (p *pin) hold(g *grant) error {
 	case p.shut:
 		return errClosed
 	}
-	p.held[g.key] = pinned{shared: g.shared, n: p.held[g.key].n + 1}
-	p.locks[g] = struct{}{}
-	p.used, g.holder, g.token = true, p, p.token
-	if p.guard != nil {
-		p.guard.pool.counters.acquired.Add(1)
-		p.limit(g)
-	}
+	p.used, g.token = true, p.token
+	p.add(g)
 	return nil
 }
 
@@ -152,21 +232,7 @@ func (p *pin) limit(g *grant) {
 		h := p.holdOf(g)
 		p.guard.pool.deliver(Report{Kind: HeldTooLong, Statement: h.Statement, Stack: h.Stack, Holds: []Hold{h}})
 	})
-	context.AfterFunc(g.inner, func() { t.Stop() })
-}
-
-func (p *pin) drop(g *grant) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.locks, g)
-	if h := p.held[g.key]; h.n > 1 {
-		p.held[g.key] = pinned{shared: h.shared, n: h.n - 1}
-	} else {
-		delete(p.held, g.key)
-	}
-	if p.guard != nil {
-		p.guard.pool.counters.released.Add(1)
-	}
+	context.AfterFunc(g.context(), func() { t.Stop() })
 }
 
 // unlock releases one grant and checks what the server says. On doubt the key is looked up; a session that cannot
@@ -178,7 +244,7 @@ func (p *pin) unlock(g *grant) (err, fatal error) {
 		case err == nil && ok:
 			p.drop(g)
 			return nil, nil
-		case err != nil && (p.isDead(err) || p.held[g.key].n > 1):
+		case err != nil && p.isDead(err):
 			return nil, err
 		}
 		held, again := p.holds(g)

@@ -116,17 +116,27 @@ func TestLockerClose(t *testing.T) {
 	onLockers(t, func(t *testing.T, p *lockPool) {
 		l := p.locker(t)
 		a, b := mustTry(t, l, testKey(t)), mustTry(t, l, sqllock.Name(t.Name()))
-		waiter := make(chan error)
-		go func() {
-			_, err := l.Acquire(context.Background(), testKey(t))
-			waiter <- err
-		}()
-		awaitWaiting(t, p, "1")
+		other := p.locker(t, sqllock.WithDedicatedConn())
+		elsewhere := mustTry(t, other, sqllock.Namespace("elsewhere").Name(t.Name()))
+		waiters := make(chan error)
+		for _, key := range []sqllock.Key{testKey(t), sqllock.Namespace("elsewhere").Name(t.Name()), sqllock.Namespace("elsewhere").Name(t.Name())} {
+			go func() {
+				_, err := l.Acquire(context.Background(), key)
+				waiters <- err
+			}()
+		}
+		awaitWaiting(t, p, "1") // the others wait inside of the process
 		if err := l.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		if err := <-waiter; err == nil {
-			t.Error("Acquire after Close: nil")
+		for range 3 {
+			if err := <-waiters; err == nil {
+				t.Error("Acquire after Close: nil")
+			}
+		}
+		mustRelease(t, elsewhere)
+		if err := other.Close(); err != nil {
+			t.Errorf("Close: %v", err)
 		}
 		if n := p.Stats().InUse; n != 0 {
 			t.Errorf("%d connections in use after Close", n)

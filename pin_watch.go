@@ -34,6 +34,9 @@ func (p *pin) loop() {
 // finish: whoever still waits need not.
 func (p *pin) finish() {
 	p.stopServing()
+	for _, r := range p.queue.end() {
+		p.reply(r, errPinEnded)
+	}
 	close(p.done)
 }
 
@@ -44,8 +47,8 @@ func (p *pin) stopServing() { p.stopped.Do(func() { close(p.over) }) }
 // back, any other means that the session is lost.
 func (p *pin) turn() error {
 	select {
-	case r := <-p.requests:
-		return p.serve(r)
+	case <-p.queue.ready:
+		return p.serve()
 	case <-p.closingIfEmpty():
 		return errPinEnded
 	case <-p.quiet.C: // it runs on while requests are served: setting it for each would wake the scheduler
@@ -65,9 +68,10 @@ func (p *pin) rest() error {
 	over := time.NewTimer(p.restFor())
 	defer over.Stop()
 	end, stop := p.watch()
-	var r request
+	wanted := false
 	select {
-	case r = <-p.requests:
+	case <-p.queue.ready:
+		wanted = true
 	case <-p.closingIfEmpty():
 	case <-over.C:
 	case err := <-end:
@@ -77,9 +81,9 @@ func (p *pin) rest() error {
 		return err
 	}
 	switch {
-	case r.grant != nil:
-		return p.serve(r)
-	case len(p.held) == 0:
+	case wanted:
+		return p.serve()
+	case p.empty():
 		return errPinEnded
 	}
 	return p.ping()
@@ -87,7 +91,7 @@ func (p *pin) rest() error {
 
 // restFor counts the keepalive from when the server was last heard of, as the server does.
 func (p *pin) restFor() time.Duration {
-	if len(p.held) > 0 {
+	if !p.empty() {
 		return time.Until(p.heard.Add(p.cfg.keepalive))
 	}
 	return giveBackAfter
@@ -95,7 +99,7 @@ func (p *pin) restFor() time.Duration {
 
 // closingIfEmpty is ready when the pin is to be closed and holds nothing.
 func (p *pin) closingIfEmpty() <-chan struct{} {
-	if len(p.held) > 0 {
+	if !p.empty() {
 		return nil
 	}
 	return p.closing
@@ -104,7 +108,7 @@ func (p *pin) closingIfEmpty() <-chan struct{} {
 // watch looks out for the end of the session while nothing is sent. stop ends the watch, after which the connection
 // can be used again, and returns an error if the session is lost.
 func (p *pin) watch() (end <-chan error, stop func() error) {
-	if len(p.held) == 0 || p.native.Await == nil && p.native.Peek == nil {
+	if p.empty() || p.native.Await == nil && p.native.Peek == nil {
 		return nil, func() error { return nil }
 	}
 	ctx, cancel := context.WithCancel(p.ctx)
@@ -168,9 +172,15 @@ func (p *pin) tell(cause error) {
 	p.err = lostBecause(cause)
 	locks := p.locks
 	p.locks = map[*grant]struct{}{}
+	for g := range locks {
+		p.lost = g.key
+	}
 	p.mu.Unlock()
 	for g := range locks {
 		g.lose(p.err)
+	}
+	for g := range locks {
+		p.owner.leave(g)
 	}
 	p.stopServing()
 	p.cancel()
@@ -205,10 +215,7 @@ func (p *pin) lose(cause error) {
 func (p *pin) kill() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.cfg.timeout)
 	defer cancel()
-	for k := range p.held {
-		_ = p.owner.dialect.kill(ctx, &p.session, k)
-		return // one key is as good as another
-	}
+	_ = p.owner.dialect.kill(ctx, &p.session, p.lost) // one key is as good as another
 }
 
 // giveBack returns the connection to the pool as it was, once.

@@ -8,45 +8,6 @@ import (
 	"time"
 )
 
-// A queue lets one goroutine of the process at a time do something for a key.
-type queue struct {
-	turn chan struct{} // has room for one
-	n    int           // guarded by locker.mu: who is in it or waits to be
-}
-
-type queueKey struct {
-	key    serverKey
-	shared bool
-	making bool // not a key: the making of the shared pin
-}
-
-// queue waits for its turn.
-func (l *locker) queue(ctx context.Context, k queueKey) (leave func(), err error) {
-	l.mu.Lock()
-	q := l.queues[k]
-	if q == nil {
-		q = &queue{turn: make(chan struct{}, 1)}
-		l.queues[k] = q
-	}
-	q.n++
-	l.mu.Unlock()
-	select {
-	case q.turn <- struct{}{}:
-		return func() { <-q.turn; l.leave(k, q) }, nil
-	case <-ctx.Done():
-		l.leave(k, q)
-		return nil, ctx.Err()
-	}
-}
-
-func (l *locker) leave(k queueKey, q *queue) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if q.n--; q.n == 0 {
-		delete(l.queues, k)
-	}
-}
-
 // pinCounts are the pins of each pool, of all its lockers.
 var pinCounts = struct {
 	sync.Mutex
@@ -79,6 +40,35 @@ func (l *locker) unreserve() {
 // poolPatience is how long a locker waits for a connection of a pool all of which are in use: perhaps by the very
 // goroutine that waits.
 const poolPatience = 5 * time.Second
+
+// reserveSoon reserves; it waits for the places of pins that are just going.
+func (l *locker) reserveSoon(ctx context.Context) error {
+	for {
+		err := l.reserve()
+		if err == nil {
+			return nil
+		}
+		if p := l.going(); p == nil || !p.awaitEnd(ctx.Done()) {
+			return err
+		}
+	}
+}
+
+// going returns a pin that holds nothing and serves nobody else.
+func (l *locker) going() *pin {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p := range l.pins {
+		select {
+		case <-p.closing:
+			if p.empty() {
+				return p
+			}
+		default:
+		}
+	}
+	return nil
+}
 
 // connect takes a connection of the pool.
 func (l *locker) connect(ctx context.Context) (*sql.Conn, error) {

@@ -9,6 +9,7 @@ import (
 	_ "github.com/lib/pq"
 
 	"github.com/sqllock/sqllock"
+	"github.com/sqllock/sqllock/bench/contest"
 	"github.com/sqllock/sqllock/internal/testbed"
 	_ "github.com/sqllock/sqllock/mysqllock" // the adapters, as in a user's program
 	_ "github.com/sqllock/sqllock/pgxlock"
@@ -77,26 +78,5 @@ func (s source) end(ctx context.Context, outside *sql.Conn, key sqllock.Key) err
 	return err
 }
 
-// host is the test that testbed wants: it has only the methods that starting a shared server needs.
-type host struct{ testing.TB }
-
-// stopped is how a host leaves a function of testbed.
-type stopped struct{ error }
-
-func (host) Helper()                   {}
-func (host) Skipf(f string, a ...any)  { panic(stopped{fmt.Errorf(f, a...)}) }
-func (host) Fatalf(f string, a ...any) { panic(stopped{fmt.Errorf(f, a...)}) }
-
 // start starts the server, or says why there is none.
-func (s source) start() (server *testbed.Server, err error) {
-	defer func() {
-		switch v := recover().(type) {
-		case nil:
-		case stopped:
-			err = v
-		default:
-			panic(v)
-		}
-	}()
-	return s.server(host{}), nil
-}
+func (s source) start() (*testbed.Server, error) { return contest.Start(s.server) }

@@ -14,6 +14,7 @@ const (
 	KindMariaDB   = "MariaDB"
 	KindMySQL     = "MySQL"
 	KindPgBouncer = "PgBouncer"
+	KindRedis     = "Redis"
 )
 
 // Server is one database of one running server, and the address a client reaches it at.

@@ -1,0 +1,3 @@
+package jobs_test
+
+func replicaMain(string) int { return 2 }

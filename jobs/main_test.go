@@ -138,6 +138,9 @@ func (r *replica) history(t *testing.T, job string) (lines []string) {
 	return lines
 }
 
+// replicaMain is what a child does; see process_test.go.
+var replicaMain = func(string) int { return 2 }
+
 func await(t *testing.T, what string, within time.Duration, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(within); !condition(); time.Sleep(time.Millisecond) {

@@ -34,7 +34,7 @@ func (l *Ledger) ClaimTx(ctx context.Context, tx *sql.Tx, job string, slot time.
 		return false, err
 	}
 	if t.postgres {
-		free, err := sqllock.TryLockTx(ctx, tx, sqllock.Namespace(l.cfg.table+"/claim").Name(job+" "+t.key(slot)))
+		free, err := sqllock.TryLockTx(ctx, tx, (t.space + "/claim").Name(job+" "+t.key(slot)))
 		if err != nil || !free {
 			return false, at(job, slot, err)
 		}

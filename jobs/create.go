@@ -73,8 +73,8 @@ func (l *Ledger) make(ctx context.Context, adopt bool) error {
 			return fmt.Errorf("jobs: create table %s: %w", l.cfg.table, err)
 		}
 	}
-	l.table.Store(t)
-	return nil
+	_, err = l.find(ctx, l.db)
+	return err
 }
 
 func (t *table) texts() []string {
@@ -136,13 +136,12 @@ func (l *Ledger) isPostgres(ctx context.Context, q querier) (bool, error) {
 }
 
 func (l *Ledger) columns(ctx context.Context, q querier, t *table) (map[string]bool, error) {
-	query, args := `SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass($1) AND attnum > 0 AND NOT attisdropped`, []any{t.name}
+	query, args := `SELECT n.nspname, a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`, []any{t.name}
 	if !t.postgres {
-		schema, name, found := strings.Cut(l.cfg.table, ".")
-		if !found {
-			schema, name = "", schema
-		}
-		query = `SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
+		schema, name := l.cfg.names()
+		query = `SELECT TABLE_SCHEMA, COLUMN_NAME FROM information_schema.COLUMNS
+ WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
 		args = []any{schema, name}
 	}
 	rows, err := q.QueryContext(ctx, query, args...)
@@ -152,10 +151,12 @@ func (l *Ledger) columns(ctx context.Context, q querier, t *table) (map[string]b
 	defer rows.Close()
 	columns := map[string]bool{}
 	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
+		var schema, name string
+		if err := rows.Scan(&schema, &name); err != nil {
 			return nil, err
 		}
+		_, own := l.cfg.names()
+		t.space = sqllock.Namespace(schema + "." + own)
 		columns[strings.ToLower(name)] = true
 	}
 	return columns, rows.Err()

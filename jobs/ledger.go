@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -46,7 +47,7 @@ type ledgerOption func(*config) error
 func (f ledgerOption) applyLedger(c *config) error { return f(c) }
 
 // WithTable names the table: "job_runs" (the default, [DefaultTable]) or "schema.job_runs". It is quoted, so that case
-// counts on PostgreSQL. The lock's key contains it, so that ledgers on two tables do not keep each other out.
+// counts on PostgreSQL. Ledgers on two tables do not keep each other out.
 func WithTable(name string) LedgerOption {
 	return ledgerOption(func(c *config) error {
 		c.table = name
@@ -98,8 +99,26 @@ func self() string {
 	return fmt.Sprintf("%s pid %d", clean(name, 200), os.Getpid())
 }
 
-// Key returns the key that is locked while job runs: the table's name as namespace, and the job's name.
-func (l *Ledger) Key(job string) sqllock.Key { return sqllock.Namespace(l.cfg.table).Name(job) }
+// Key returns the key that is locked while job runs: the table's schema and name as namespace, "public.job_runs", and the
+// job's name. On MySQL the schema is the database, so that jobs of other databases on the server do not count.
+func (l *Ledger) Key(ctx context.Context, job string) (sqllock.Key, error) {
+	t, err := l.ready(ctx, l.db, job)
+	if err != nil {
+		return sqllock.Key{}, err
+	}
+	return t.lockKey(job), nil
+}
+
+func (t *table) lockKey(job string) sqllock.Key { return t.space.Name(job) }
+
+// names are the schema, "" for the session's own, and the name of the table.
+func (c *config) names() (schema, name string) {
+	schema, name, found := strings.Cut(c.table, ".")
+	if !found {
+		return "", c.table
+	}
+	return schema, name
+}
 
 // ready checks a call before anything is sent, and finds the table.
 func (l *Ledger) ready(ctx context.Context, q querier, job string) (*table, error) {

@@ -108,7 +108,7 @@ func (o *once) do(ctx context.Context) (outcome Outcome, err error) {
 		return outcome, nil
 	}
 	o.l.next("lock")
-	lock, err := o.l.locker.TryAcquire(ctx, o.l.Key(o.job))
+	lock, err := o.l.locker.TryAcquire(ctx, o.t.lockKey(o.job))
 	if errors.Is(err, sqllock.ErrHeld) {
 		return HeldElsewhere, nil
 	}

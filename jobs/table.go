@@ -13,9 +13,10 @@ import (
 // A table is where a ledger's rows are, and how its server spells things.
 type table struct {
 	postgres bool
-	name     string // quoted
-	daily    bool   // it began as the article's two columns: one row a job and day
-	bare     bool   // and has no more than these: only Claim can use it
+	name     string            // quoted
+	space    sqllock.Namespace // of the keys: schema and name, because MySQL's locks are the whole server's
+	daily    bool              // it began as the article's two columns: one row a job and day
+	bare     bool              // and has no more than these: only Claim can use it
 }
 
 // sql completes a text: every ? becomes what the server takes, then the words in braces their meaning.

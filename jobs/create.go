@@ -128,6 +128,10 @@ func (l *Ledger) isPostgres(ctx context.Context, q querier) (bool, error) {
 	case *sqllock.MySQL:
 		return false, nil
 	}
+	return askPostgres(ctx, q)
+}
+
+func askPostgres(ctx context.Context, q querier) (bool, error) {
 	var version string
 	if err := q.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
 		return false, fmt.Errorf("jobs: what server this is: %w", err)

@@ -116,7 +116,6 @@ func TestRecover(t *testing.T) {
 	})
 }
 
-// A slot that is pruned between Recover's list and its turn must not start anew.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *testbed.Server) {

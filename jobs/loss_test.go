@@ -197,3 +197,61 @@ func TestClockChange(t *testing.T) {
 		}
 	})
 }
+
+// The old runner has lost the lock and ends well after the newcomer has looked, and before it takes the slot over.
+func TestEndsWhileItIsTakenOver(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s *testbed.Server) {
+		old, newcomer := open(t, s), open(t, s)
+		end, ended, inside := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = old.Do(context.Background(), "j", slot0, func(context.Context, *jobs.Run) error {
+				close(inside)
+				<-end
+				return nil
+			})
+		}()
+		<-inside
+		killHolders(t, s)
+		s.AwaitFree(t, 5*time.Second)
+		newcomer.OnStep(func(step string) {
+			if step == "insert" {
+				close(end)
+				<-ended
+			}
+		})
+		newcomer.do(t, "j", slot0, jobs.AlreadySucceeded, done)
+	})
+}
+
+// Two databases of one server have a job of the same name: they have nothing to do with each other.
+func TestDatabasesApart(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s *testbed.Server) {
+		here, there := open(t, s), open(t, s.NewDatabase(t))
+		here.do(t, "same name", slot0, jobs.Ran, func(context.Context, *jobs.Run) error {
+			there.do(t, "same name", slot0, jobs.Ran, done)
+			return nil
+		})
+	})
+}
+
+// A slot that is pruned between Recover's list and its turn does not start anew.
+func TestPrunedBeforeItsTurn(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s *testbed.Server) {
+		r := open(t, s)
+		_, _ = r.Do(t.Context(), "j", slot0, func(context.Context, *jobs.Run) error { return errors.New("no") })
+		r.OnStep(func(step string) {
+			if step == "look" {
+				if _, err := s.Outside(t).ExecContext(t.Context(), "DELETE FROM job_runs"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if n, err := r.Recover(t.Context(), "j", done); n != 0 || err != nil {
+			t.Errorf("Recover: %d, %v", n, err)
+		}
+	})
+}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"log"
 	"os"
@@ -35,24 +34,25 @@ func run(ctx context.Context, out io.Writer, dsn string) error {
 		return err
 	}
 	defer stop()
+	say := log.New(out, "", 0) // safe for concurrent use
 	var wg sync.WaitGroup
 	errs := make([]error, 3)
 	for i := range errs {
-		wg.Go(func() { errs[i] = replica(ctx, out, dsn, i+1) })
+		wg.Go(func() { errs[i] = replica(ctx, say, dsn, i+1) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-func replica(ctx context.Context, out io.Writer, dsn string, number int) error {
+func replica(ctx context.Context, say *log.Logger, dsn string, number int) error {
 	db, locker, err := engine.Open(dsn)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	lead := func(ctx context.Context) error {
-		fmt.Fprintf(out, "replica %d leads\n", number)
-		defer fmt.Fprintf(out, "replica %d resigns\n", number)
+		say.Printf("replica %d leads", number)
+		defer say.Printf("replica %d resigns", number)
 		select { // a program works here until ctx is done
 		case <-time.After(100 * time.Millisecond):
 			return nil

@@ -22,6 +22,6 @@
 //
 //   - ledger.go: Ledger and its options; create.go: the table, and the article's; table.go: how a server spells things
 //   - once.go: Do and Once, and how a slot is granted; run.go: the job under the lock, and its end
-//   - rows.go: the statements; history.go: Runs, Prune; recover.go: Recover; claim.go: Claim, ClaimTx
+//   - rows.go: the statements; history.go: Runs, Prune; recover.go: Recover, Tick; claim.go: Claim, ClaimTx
 //   - lead.go: Lead
 package jobs

@@ -56,7 +56,7 @@ func WithTable(name string) LedgerOption {
 }
 
 // WithAttempts says how often one slot may be run, counting runs that failed and runs that were cut off by a crash;
-// the default is [DefaultAttempts]. 1 means never again after a failure or a crash.
+// the default is [DefaultAttempts]. A replica whose tick comes later tries a failed slot again at once. 1 means never again after a failure or a crash.
 func WithAttempts(n int) LedgerOption {
 	return ledgerOption(func(c *config) error {
 		c.attempts = n

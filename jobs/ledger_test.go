@@ -116,6 +116,32 @@ func TestRecover(t *testing.T) {
 	})
 }
 
+// Tick finishes the slots before, and tries its own once, even if it had failed already.
+func TestTick(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s *testbed.Server) {
+		r := open(t, s)
+		fails := func(context.Context, *jobs.Run) error { return errors.New("not yet") }
+		now := slot0.Add(time.Hour)
+		for _, slot := range []time.Time{slot0, now} {
+			_, _ = r.Do(t.Context(), "j", slot, fails)
+		}
+		if outcome, err := r.Tick(t.Context(), "j", now, fails); outcome != jobs.Ran || err == nil {
+			t.Errorf("Tick: %v, %v", outcome, err)
+		}
+		if got := r.history(t, "j"); !slices.Equal(got, []string{"03-29T00:00:00 failed 2", "03-29T01:00:00 failed 2"}) {
+			t.Errorf("history: %q", got)
+		}
+		if outcome, err := r.Tick(t.Context(), "j", now.Add(time.Hour), done); outcome != jobs.Ran || err != nil {
+			t.Errorf("Tick: %v, %v", outcome, err)
+		}
+		want := []string{"03-29T00:00:00 succeeded 3", "03-29T01:00:00 succeeded 3", "03-29T02:00:00 succeeded 1"}
+		if got := r.history(t, "j"); !slices.Equal(got, want) {
+			t.Errorf("history: %q", got)
+		}
+	})
+}
+
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *testbed.Server) {

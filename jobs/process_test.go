@@ -196,7 +196,7 @@ func chaos(r *replica, postgres bool) error {
 	for i := range slots {
 		slot := slot0.Add(time.Duration(i) * time.Hour)
 		for {
-			outcome, err := r.Catch(context.Background(), "j", slot, work)
+			outcome, err := r.Tick(context.Background(), "j", slot, work)
 			if err != nil {
 				return err
 			}

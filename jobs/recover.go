@@ -19,6 +19,23 @@ func (l *Ledger) Recover(ctx context.Context, job string, fn func(ctx context.Co
 	if err != nil {
 		return 0, err
 	}
+	return l.recover(ctx, t, job, "", fn)
+}
+
+// Tick is Recover of the job's other slots, and then Do of this one: what a scheduler's adapter calls. The outcome is this slot's, the
+// error may be of any.
+func (l *Ledger) Tick(ctx context.Context, job string, slot time.Time, fn func(ctx context.Context, run *Run) error) (Outcome, error) {
+	t, err := l.readyFor(ctx, l.db, job, slot)
+	if err != nil {
+		return NotRun, err
+	}
+	_, err = l.recover(ctx, t, job, t.key(slot), fn)
+	outcome, e := l.Do(ctx, job, slot, fn)
+	return outcome, errors.Join(err, e)
+}
+
+// recover leaves the slot with the key except alone.
+func (l *Ledger) recover(ctx context.Context, t *table, job, except string, fn func(ctx context.Context, run *Run) error) (n int, err error) {
 	if t.bare {
 		return 0, unsupported("table %s keeps no history: call Ledger.Create", l.cfg.table)
 	}
@@ -27,6 +44,9 @@ func (l *Ledger) Recover(ctx context.Context, job string, fn func(ctx context.Co
 		return 0, err
 	}
 	for _, r := range left {
+		if r.key == except {
+			continue
+		}
 		o := once{l: l, t: t, job: job, key: r.key, slot: r.Slot, fn: fn, known: true}
 		outcome, e := o.do(ctx)
 		err = errors.Join(err, at(job, r.Slot, e))
@@ -38,11 +58,4 @@ func (l *Ledger) Recover(ctx context.Context, job string, fn func(ctx context.Co
 		}
 	}
 	return n, err
-}
-
-// Catch is Recover and then Do: what a scheduler's adapter calls at each tick.
-func (l *Ledger) Catch(ctx context.Context, job string, slot time.Time, fn func(ctx context.Context, run *Run) error) (Outcome, error) {
-	_, err := l.Recover(ctx, job, fn)
-	outcome, e := l.Do(ctx, job, slot, fn)
-	return outcome, errors.Join(err, e)
 }

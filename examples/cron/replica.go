@@ -62,10 +62,7 @@ func (r replica) midnight(ctx context.Context, slot time.Time) error {
 
 // midnightOnce first finishes what a crashed replica has left behind, and then runs the slot, unless another replica does or did.
 func (r replica) midnightOnce(ctx context.Context, slot time.Time) error {
-	if _, err := r.ledger.Recover(ctx, job, r.settle); err != nil {
-		return err
-	}
-	outcome, err := r.ledger.Do(ctx, job, slot, r.settle)
+	outcome, err := r.ledger.Tick(ctx, job, slot, r.settle)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/sqllock/sqllock/jobs"
 )
 
-// A Report is told what became of a tick: the slot, what [jobs.Ledger.Do] did, and the joined errors of it and of Recover.
+// A Report is told what became of a tick, as [jobs.Ledger.Tick] says.
 // It is called in the tick's own goroutine.
 type Report func(slot time.Time, outcome jobs.Outcome, err error)
 
@@ -37,7 +37,7 @@ func Add(ctx context.Context, c *cron.Cron, l *jobs.Ledger, spec, job string, fn
 	t := &ticker{known: make(chan struct{})}
 	id, err := c.AddFunc(spec, func() {
 		slot := t.slot(c)
-		outcome, err := l.Catch(ctx, job, slot, fn)
+		outcome, err := l.Tick(ctx, job, slot, fn)
 		report(slot, outcome, err)
 	})
 	if err != nil {

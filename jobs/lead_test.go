@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -215,6 +216,7 @@ func TestLeadOnAReadOnlyServer(t *testing.T) {
 				}
 			}
 			terms := 0
+			var refused atomic.Bool
 			err := jobs.Lead(t.Context(), r.locker, leader, func(ctx context.Context) error {
 				if terms++; terms == 2 {
 					return nil
@@ -224,9 +226,16 @@ func TestLeadOnAReadOnlyServer(t *testing.T) {
 				if !errors.Is(context.Cause(ctx), jobs.ErrReadOnly) {
 					t.Errorf("the cause is %v", context.Cause(ctx))
 				}
-				exec(c.off)
 				return nil
-			}, quick(jobs.WithWritable(r.db))...)
+			}, quick(jobs.WithWritable(r.db), jobs.WithLeadReport(func(err error) {
+				if strings.Contains(err.Error(), "does not lead") && errors.Is(err, jobs.ErrReadOnly) {
+					refused.Store(true)
+					exec(c.off)
+				}
+			}))...)
+			if !refused.Load() {
+				t.Error("it was not elected while the server was read-only, or led all the same")
+			}
 			if err != nil || terms != 2 {
 				t.Errorf("Lead: %v after %d terms", err, terms)
 			}

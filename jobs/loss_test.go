@@ -124,6 +124,23 @@ func TestOutdatedLook(t *testing.T) {
 			}
 			slow.do(t, name, slot0, want, done)
 		}
+		takeOverWithAnOutdatedToken(t, open(t, s), open(t, s))
+	})
+}
+
+func takeOverWithAnOutdatedToken(t *testing.T, slow, fast *replica) {
+	t.Helper()
+	_, _ = slow.Do(t.Context(), "take-over", slot0, func(context.Context, *jobs.Run) error { return errors.New("no") })
+	slow.OnStep(func(step string) {
+		if step == "lock" {
+			fast.do(t, "take-over", slot0.Add(time.Hour), jobs.Ran, done)
+		}
+	})
+	slow.do(t, "take-over", slot0, jobs.Ran, func(_ context.Context, run *jobs.Run) error {
+		if run.Token != 3 {
+			t.Errorf("the token is %d, want 3", run.Token)
+		}
+		return nil
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 )
@@ -16,7 +15,7 @@ import (
 func (p *pin) serve() error {
 	p.batch = p.queue.take(p.batch)
 	fatal := p.doAll(p.batch)
-	if fatal == nil && !p.used && p.queue.empty() {
+	if fatal == nil && !p.used && p.queue.len() == 0 {
 		p.giveBack()
 		fatal = errPinEnded
 	}
@@ -24,7 +23,7 @@ func (p *pin) serve() error {
 		p.reply(r, r.err)
 	}
 	if len(p.batch) > 1 {
-		runtime.Gosched() // those who were just answered may want more
+		p.queue.gather(len(p.batch))
 	}
 	clear(p.batch)
 	return fatal

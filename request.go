@@ -1,6 +1,7 @@
 package sqllock
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -122,10 +123,19 @@ func (q *requestQueue) take(batch []*request) []*request {
 	return batch
 }
 
-func (q *requestQueue) empty() bool {
+// gather lets those who were just answered ask for more, until half of them have or no more come: the others do so while
+// the server is at it.
+func (q *requestQueue) gather(answered int) {
+	for before, now := -1, q.len(); now > before && now < answered/2; now = q.len() {
+		before = now
+		runtime.Gosched()
+	}
+}
+
+func (q *requestQueue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.items) == 0
+	return len(q.items)
 }
 
 // end lets nothing more in, and returns what is left.

@@ -14,6 +14,9 @@ import (
 // back before the last replies: whoever tries in a loop must not fill the pool with resting pins. Its error ends the pin.
 func (p *pin) serve() error {
 	p.batch = p.queue.take(p.batch)
+	if len(p.batch) == 0 { // a requester has served it
+		return nil
+	}
 	fatal := p.doAll(p.batch)
 	if fatal == nil && !p.used && p.queue.len() == 0 {
 		p.giveBack()
@@ -22,11 +25,22 @@ func (p *pin) serve() error {
 	for _, r := range p.batch {
 		p.reply(r, r.err)
 	}
+	p.crowded.Store(len(p.batch) > 1)
 	if len(p.batch) > 1 {
 		p.queue.gather(len(p.batch))
 	}
 	clear(p.batch)
 	return fatal
+}
+
+// serveAlone is serve for a requester whose context never ends: it need not wait for the loop to wake up. The loop hears
+// of an error.
+func (p *pin) serveAlone() {
+	if err := p.serve(); err != nil {
+		p.broken <- err // and keeps the traffic: there is no more
+		return
+	}
+	<-p.traffic
 }
 
 // reply undoes what nobody waits for any more.

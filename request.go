@@ -73,13 +73,14 @@ func newRequestQueue() *requestQueue {
 }
 
 // put waits for room, at most for as long as the session takes to answer. It returns false if nothing is served any more.
-func (q *requestQueue) put(r *request) bool {
+// One who will serve alone what is queued does not wait, and wakes nobody.
+func (q *requestQueue) put(r *request, alone bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.items) >= maxQueued && !q.ended {
+	for !alone && len(q.items) >= maxQueued && !q.ended {
 		q.room.Wait()
 	}
-	return q.push(r)
+	return q.push(r, !alone)
 }
 
 // undo has a grant released that came too late. It never waits.
@@ -88,15 +89,17 @@ func (q *requestQueue) undo(g *grant) bool {
 	r.end() // nobody waits for the answer
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.push(r)
+	return q.push(r, true)
 }
 
-func (q *requestQueue) push(r *request) bool {
+func (q *requestQueue) push(r *request, signal bool) bool {
 	if q.ended {
 		return false
 	}
 	q.items = append(q.items, r)
-	q.signal()
+	if signal {
+		q.signal()
+	}
 	return true
 }
 

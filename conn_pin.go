@@ -149,12 +149,12 @@ func (p *pin) ask(ctx context.Context, op requestOp, g *grant) error {
 		r.recycle()
 		return err
 	case <-ctx.Done():
-		if r.end() {
+		if r.end(givenUp) {
 			g.pending = true
 			return ctx.Err()
 		}
 	case <-p.over:
-		if r.end() {
+		if r.end(moot) {
 			return errPinEnded
 		}
 	}

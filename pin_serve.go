@@ -45,11 +45,11 @@ func (p *pin) serveAlone() {
 
 // reply undoes what nobody waits for any more.
 func (p *pin) reply(r *request, err error) {
-	if r.end() {
+	switch {
+	case r.end(answered):
 		r.reply <- err
-		return
-	}
-	if r.op == opRelease || err != nil || !p.queue.undo(r.grant) {
+	case r.state.Load() == moot:
+	case r.op == opRelease || err != nil || !p.queue.undo(r.grant):
 		p.owner.leave(r.grant)
 	}
 }
@@ -77,7 +77,7 @@ func (r *request) waits() bool { return r.op == opWait }
 func (p *pin) dropUnwanted(batch []*request) []*request {
 	wanted := make([]*request, 0, len(batch))
 	for _, r := range batch {
-		if r.op != opRelease && r.ended.Load() {
+		if r.op != opRelease && r.state.Load() != open {
 			r.err = context.Canceled
 		} else {
 			wanted = append(wanted, r)
@@ -194,7 +194,7 @@ func (p *pin) attempt(r *request) (granted bool, err error) {
 func (p *pin) wanted(r *request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !r.ended.Load() && !p.shut && p.err == nil
+	return r.state.Load() == open && !p.shut && p.err == nil
 }
 
 // settle finds out what the session really holds of a key that nobody has been told is held, and gives that up.

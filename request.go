@@ -13,8 +13,16 @@ type request struct {
 	said  said       // what the server answered, in a batch
 	err   error      // what to tell the requester
 	reply chan error // buffered
-	ended atomic.Bool
+	state atomic.Int32
 }
+
+// The states of a request: only one thing ever happens to one that is open.
+const (
+	open     int32 = iota
+	answered       // by the pin
+	givenUp        // by the requester: the pin ends the grant's turn when it is done with it
+	moot           // by the requester, because nothing is served any more
+)
 
 type requestOp uint8
 
@@ -38,12 +46,12 @@ var requests = sync.Pool{New: func() any { return &request{reply: make(chan erro
 func newRequest(op requestOp, g *grant) *request {
 	r := requests.Get().(*request)
 	r.op, r.grant, r.said, r.err = op, g, saidNothing, nil
-	r.ended.Store(false)
+	r.state.Store(open)
 	return r
 }
 
-// end decides between the requester, who gives up, and the pin, which answers: only the first to call it is told true.
-func (r *request) end() bool { return r.ended.CompareAndSwap(false, true) }
+// end is how the requester, who no longer waits, and the pin, which answers, decide: only the first is told true.
+func (r *request) end(how int32) bool { return r.state.CompareAndSwap(open, how) }
 
 // recycle is called by the requester who has got the reply.
 func (r *request) recycle() {
@@ -86,7 +94,7 @@ func (q *requestQueue) put(r *request, alone bool) bool {
 // undo has a grant released that came too late. It never waits.
 func (q *requestQueue) undo(g *grant) bool {
 	r := newRequest(opRelease, g)
-	r.end() // nobody waits for the answer
+	r.end(givenUp) // nobody waits for the answer
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.push(r, true)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -70,8 +71,10 @@ func child(text string) error {
 	if err != nil {
 		return err
 	}
-	for i := range ro.Hold {
-		if _, err := o.lock(context.Background(), fmt.Sprintf("held/%d/%d", ro.Process, i)); err != nil {
+	held := make([]func() error, ro.Hold) // what nobody refers to would be released
+	defer runtime.KeepAlive(held)
+	for i := range held {
+		if held[i], err = o.lock(context.Background(), fmt.Sprintf("held/%d/%d", ro.Process, i)); err != nil {
 			return err
 		}
 	}

@@ -40,6 +40,7 @@ func (b *bench) holdMany(ctx context.Context, s source) (err error) {
 	if err != nil {
 		return err
 	}
+	defer runtime.KeepAlive(locks)
 	conns := db.Stats().OpenConnections
 	n, err := s.countHeld(ctx, outside)
 	if err != nil {
@@ -48,7 +49,6 @@ func (b *bench) holdMany(ctx context.Context, s source) (err error) {
 	start := time.Now()
 	err = l.Close() // releases all
 	took := time.Since(start)
-	runtime.KeepAlive(locks)
 	left, e := s.countHeld(ctx, outside)
 	if err = errors.Join(err, e); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (s source) countNamed(ctx context.Context, outside *sql.DB) (n int, err err
 	for i := 0; i < many; i += 250 {
 		query := "SELECT 0"
 		for j := i; j < i+250; j++ {
-			query += " + NOT IS_FREE_LOCK('" + sqllock.Name("many/"+strconv.Itoa(j)).MySQLName() + "')"
+			query += " + (IS_FREE_LOCK('" + sqllock.Name("many/"+strconv.Itoa(j)).MySQLName() + "') = 0)"
 		}
 		var some int
 		if err := outside.QueryRowContext(ctx, query).Scan(&some); err != nil {

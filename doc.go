@@ -45,6 +45,7 @@
 //   - leakguard.go, session.go: keep or discard; the few statements of the guard's own
 //   - report.go, pool.go, option.go: what users see and set
 //   - key.go, lock.go, locker.go, lockeroption.go: keys, Lock and Run, what both databases' lockers share
-//   - conn_pin.go, pin_watch.go, queue.go: a pinned connection with its locks; who may have one
-//   - pglock.go, mylock.go, txlock.go, onconn.go: the SQL of the lockers
+//   - turn.go: who of a process deals with a key
+//   - conn_pin.go, request.go, pin_serve.go, pin_watch.go: a pinned connection with its locks; pinpool.go: who may have one
+//   - pglock.go, pgbatch.go, mylock.go, mybatch.go, txlock.go, onconn.go: the SQL of the lockers
 package sqllock

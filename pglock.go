@@ -14,9 +14,10 @@ import (
 // concurrent use.
 //
 // All uncontended locks share one pinned connection of the pool, taken on first use and given back a second after
-// the last release; a contended key is waited for, and then held, on a connection of its own. If a connection
-// breaks, every lock on it is lost at once and every Lock's context says so: [WithDedicatedConn] gives each lock
-// its own. Make one Postgres per pool; one per call works, at a pinned connection each.
+// the last release; what is asked for while it is busy goes to the server together. A key that another process holds is
+// waited for, and then held, on a connection of its own; the goroutines of this process that want it take turns. If a
+// connection breaks, every lock on it is lost at once and every Lock's context says so: [WithDedicatedConn] gives each
+// lock its own. Make one Postgres per pool; one per call works, at a pinned connection each.
 //
 // A standby is refused with [ErrUnsupported], in the round trip of the first acquire itself: its advisory locks are its own, so
 // that every replica would let its holder win. So is a server that accepts the statements and does not lock.

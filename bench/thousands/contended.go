@@ -141,12 +141,17 @@ func (ro role) waitOnce(o *opened, key int, p *part) error {
 	return unlock()
 }
 
+// patience is for a rival whose waiters do not come back.
+const patience = 20 * time.Second
+
 // play runs one role in several processes at once.
 func (b *bench) play(ro role, processes int) (parts []part, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), ro.Turn+patience)
+	defer cancel()
 	all := make([]*process, processes)
 	for i := range all {
 		ro.Process = i
-		if all[i], err = startProcess(ro); err != nil {
+		if all[i], err = startProcess(ctx, ro); err != nil {
 			return nil, err
 		}
 		defer all[i].cmd.Wait() //nolint:errcheck // what went wrong has been read
@@ -182,7 +187,7 @@ type process struct {
 	out *bufio.Scanner
 }
 
-func startProcess(ro role) (*process, error) {
+func startProcess(ctx context.Context, ro role) (*process, error) {
 	text, err := json.Marshal(ro)
 	if err != nil {
 		return nil, err
@@ -191,7 +196,7 @@ func startProcess(ro role) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &process{cmd: exec.Command(program)}
+	c := &process{cmd: exec.CommandContext(ctx, program)}
 	c.cmd.Env = append(os.Environ(), roleEnv+"="+string(text))
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {

@@ -79,7 +79,9 @@ func acquireMany(ctx context.Context, l sqllock.Locker) (locks []*sqllock.Lock, 
 		}()
 	}
 	for range 50 {
-		err = errors.Join(err, <-errs)
+		if e := <-errs; e != nil {
+			err = e
+		}
 	}
 	after := heap()
 	runtime.KeepAlive(keys)

@@ -76,7 +76,7 @@ func (b *bench) compare(ctx context.Context, rivals []rival, crowds []int) (spee
 				}
 				speed, err := b.churn(ctx, r, n)
 				if err != nil {
-					fmt.Printf("  (%s failed with %d goroutines: %v)\n", r.name, n, err)
+					fmt.Printf("  (%s failed with %d goroutines: %.100v)\n", r.name, n, err)
 					continue
 				}
 				samples[i] = append(samples[i], speed)

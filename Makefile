@@ -20,6 +20,7 @@ lint:
 
 test:
 	go test -race -shuffle=on ./...
+	cd jobs/schedulers && go test -race -shuffle=on ./...
 	@test ! -f examples/go.mod || (set -x; cd examples && go test -race -shuffle=on ./...)
 
 bench:

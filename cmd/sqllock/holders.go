@@ -108,7 +108,10 @@ func (l *lister) once(ctx context.Context) error {
 	return err
 }
 
-var holderColumns = []column{{"KEY", 12}, {"LOCK", 9}, {"PID", 3}, {"SINCE", 5}, {"CLIENT", 9}, {"STATE", 6}, {"APPLICATION", 8}, {"USER", 4}, {"STATEMENT", 10}}
+// holderColumns: what matters most comes first, and is not cut for what comes last.
+var holderColumns = []column{
+	{"KEY", 20}, {"LOCK", 16}, {"PID", 8}, {"SINCE", 6}, {"CLIENT", 15}, {"STATE", 6}, {"APPLICATION", 12}, {"USER", 6}, {"STATEMENT", 20},
+}
 
 func holderTable(holders []namedHolder, now time.Time, width int) []string {
 	if len(holders) == 0 {

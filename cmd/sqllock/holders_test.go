@@ -184,7 +184,7 @@ func TestTableFits(t *testing.T) {
 	}
 	for _, width := range []int{10, 40, 80, 120, 200} {
 		for _, l := range holderTable(holders, now, width) {
-			if n := utf8.RuneCountInString(l); n > max(width, 12) || strings.ContainsAny(l, "\x1b\n") {
+			if n := utf8.RuneCountInString(l); n > max(width, 20) || strings.ContainsAny(l, "\x1b\n") {
 				t.Errorf("at %d: %d wide: %q", width, n, l)
 			}
 		}

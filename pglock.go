@@ -266,10 +266,21 @@ func (postgresSQL) holds(ctx context.Context, s *session, g *grant) (held bool, 
 	return held, err
 }
 
+// pgPing asks whether the server is what it was: a locker refuses a standby, and what has become one, or was made read-only
+// as a whole, may not be the only server that grants locks. A role's own read-only default does not matter.
+const pgPing = "SELECT pg_catalog.pg_is_in_recovery() OR EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name OPERATOR(pg_catalog.=) 'default_transaction_read_only'" +
+	" AND setting OPERATOR(pg_catalog.=) 'on' AND source OPERATOR(pg_catalog.=) 'configuration file')"
+
 func (postgresSQL) ping(ctx context.Context, s *session) error {
-	var one int
-	return s.conn.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+	var demoted bool
+	err := s.conn.QueryRowContext(ctx, pgPing).Scan(&demoted)
+	if err == nil && demoted {
+		return errDemoted
+	}
+	return err
 }
+
+var errDemoted = errors.New("sqllock: the server has become read-only: another one may grant its locks now")
 
 // restore gives the session back what bounded its silence before.
 func (postgresSQL) restore(ctx context.Context, s *session) (err error) {

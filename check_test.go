@@ -185,6 +185,23 @@ func TestCheckFindsReadOnly(t *testing.T) {
 	}
 }
 
+// A standby's locks are its own.
+func TestCheckFindsStandby(t *testing.T) {
+	t.Parallel()
+	s := testbed.StartPostgres(t).StartStandby(t)
+	for _, k := range []stack{onPgx, onPQ} {
+		underLoad(t, sql.OpenDB(k.connector(t, s, "")), true)
+		for range times(5, 100) {
+			p := newLockPool(t, k, s, true, "")
+			found := mustCheck(t, p.DB)
+			if got := topics(found, sqllock.SeverityError); !slices.Equal(got, []string{"standby"}) || !found.Standby || found.Pooler != "" {
+				t.Fatalf("%s: %v", k.name, found)
+			}
+			p.DB.Close()
+		}
+	}
+}
+
 // Settings that would cut a holder.
 func TestCheckFindsTimeouts(t *testing.T) {
 	s := testbed.Postgres(t).NewDatabase(t)

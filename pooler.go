@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -174,4 +175,48 @@ func stepError(ctx context.Context, err error) error {
 		return errors.Join(errTwoClients, err)
 	}
 	return err
+}
+
+// isOwnPID is a condition: that the session which answers is the one that the protocol named. It is empty where the driver does
+// not tell, and where that has been looked at.
+func (s *session) isOwnPID() string {
+	if s.direct || s.native.PID == nil || s.native.PID() == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) %d", s.native.PID())
+}
+
+// lookAtPooler refuses a pooler that gives this client's server connection to others, for the length of a transaction or a
+// statement. It costs a round trip where there is none, and tens of them and a connection where there is one.
+func (postgresSQL) lookAtPooler(ctx context.Context, s *session) error {
+	if s.isOwnPID() == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeout/2)
+	defer cancel()
+	first := &client{Conn: s.conn, dialect: DialectPostgres}
+	first.use(s.native)
+	now, err := first.session(ctx, first)
+	if err != nil {
+		return err
+	}
+	if now.pid == first.pid {
+		s.direct = true
+		return nil
+	}
+	reopen := func(ctx context.Context) (*client, error) { return sibling(ctx, nil, s.native, first) }
+	second, err := reopen(ctx)
+	if err != nil {
+		return fmt.Errorf("a pooler is in between, and its mode could not be told: %w", err)
+	}
+	defer second.close()
+	mode, err := (&experiment{clients: [2]*client{first, second}, reopen: reopen}).mode(ctx, true)
+	switch {
+	case err != nil:
+		return fmt.Errorf("a pooler is in between, and its mode could not be told: %w", err)
+	case mode != PoolerSession:
+		return fmt.Errorf("%w: a pooler in %s mode is in between, where a session lock would stay on a connection that others use: %s", ErrUnsupported, mode, poolerRemedy)
+	}
+	s.direct = true
+	return nil
 }

@@ -3,7 +3,6 @@ package sqllock
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -278,7 +277,7 @@ func (c *checker) tryBoth(ctx context.Context, second *client) (first, other boo
 	query := fmt.Sprintf("SELECT pg_catalog.pg_try_advisory_xact_lock(%d)", randomKey())
 	got := [2]bool{}
 	for i, cl := range []*client{c.first, second} {
-		tx, err := cl.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		tx, err := cl.BeginTx(ctx, experimentTx)
 		if err == nil {
 			defer tx.Rollback()
 			err = tx.QueryRowContext(ctx, query, cl.plain...).Scan(&got[i])

@@ -62,6 +62,9 @@ const (
 	poolerPatience = 3 * time.Second // for each of an experiment's steps
 )
 
+// experimentTx is read-only: lib/pq asks for the opposite otherwise, which a standby refuses.
+var experimentTx = &sql.TxOptions{ReadOnly: true}
+
 // An experiment watches which server connections two clients get.
 type experiment struct {
 	clients [2]*client
@@ -123,7 +126,7 @@ func (x *experiment) refusesBegin(ctx context.Context) (bool, error) {
 func (x *experiment) tryBegin(ctx context.Context, c *client) (refused bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, poolerPatience)
 	defer cancel()
-	tx, err := c.BeginTx(ctx, nil)
+	tx, err := c.BeginTx(ctx, experimentTx)
 	if err == nil {
 		return false, tx.Rollback()
 	}
@@ -144,7 +147,7 @@ func (x *experiment) round(ctx context.Context) (shared bool, err error) {
 	if x.clients[0].dialect == DialectMySQL {
 		return false, nil
 	}
-	tx, err := x.clients[1].BeginTx(ctx, nil)
+	tx, err := x.clients[1].BeginTx(ctx, experimentTx)
 	if err != nil {
 		return false, err
 	}

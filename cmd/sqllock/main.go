@@ -1,6 +1,7 @@
 // Command sqllock holds database locks for programs that are not written in Go, and looks at locks and servers.
 //
 //	sqllock run --key daily-settlement -n -- ./settle.sh   # on every host: one of them runs it
+//	sqllock run --key daily-settlement --once --slot 2026-12-02 -- ./settle.sh   # and never again for that day
 //	sqllock holders --watch
 //	sqllock check
 //

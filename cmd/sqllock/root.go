@@ -60,7 +60,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&a.dsn, "dsn", "", "the database: postgres://... or mysql://... (others can read it in the process list: prefer SQLLOCK_DSN)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err.Error()) })
-	root.AddCommand(a.runCommand(), a.holdersCommand(), a.breakCommand(), a.checkCommand(), a.keyCommand())
+	root.AddCommand(a.runCommand(), a.holdersCommand(), a.breakCommand(), a.checkCommand(), a.historyCommand(), a.keyCommand())
 	for _, c := range root.Commands() {
 		if c.Args == nil {
 			c.Args = noArgs

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sqllock/sqllock"
+	"github.com/sqllock/sqllock/jobs"
 )
 
 // runFlags are what `sqllock run` is asked for.
@@ -22,6 +23,8 @@ type runFlags struct {
 	keyFlags
 	nonblock, shared, exclusive, token, quiet, verbose bool
 	wait                                               seconds
+	once                                               bool
+	slot, table                                        string
 	conflict                                           int
 	command                                            string
 	grace, silence                                     time.Duration
@@ -62,12 +65,17 @@ group); the lock is kept until the command has ended. If the lock is lost the gr
 The command finds SQLLOCK_KEY in its environment and, with --token, SQLLOCK_TOKEN: a number that grows with every
 holder, for the resource to refuse smaller ones. Its exit code is passed on; 128+n if signal n ended it.
 
+With --once the slot is run once, however late the other hosts come and however fast the command is: a table, job_runs, keeps
+what became of it (see sqllock history). A command that fails is run again by the next call, three times in all, a minute
+apart. The command also finds SQLLOCK_SLOT and the ledger's SQLLOCK_TOKEN. A slot that is done or running exits 1 (or -E).
+
 Exit codes of run's own: 1 (or -E) the key is held elsewhere; 64 bad usage; 68 unknown host; 69 no answer, or the
 command cannot be run; 75 the lock was lost; 77 wrong password or missing grant; 78 the server, or a pooler in between,
 cannot be used so.`,
 		Example: `  sqllock run --key daily-settlement -n -- ./settle.sh          # skip it if another host is at it
   sqllock run --key migrate -w 5m -- ./migrate.sh               # wait for at most five minutes
   sqllock run --key report --shared -- ./report.sh              # many of these, but none beside an exclusive one
+  sqllock run --key nightly --once --slot $(date +%F) -E 0 -- ./nightly.sh   # once a day, whatever the clocks say
   sqllock run --key nightly -n -E 0 -c 'cd /srv && make nightly'`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -89,6 +97,9 @@ cannot be used so.`,
 	fs.BoolVarP(&f.exclusive, "exclusive", "x", false, "an exclusive lock (the default)")
 	fs.StringVarP(&f.command, "command", "c", "", "one command line for the shell instead of COMMAND")
 	fs.BoolVar(&f.token, "token", false, "give the command a fencing token in SQLLOCK_TOKEN (PostgreSQL)")
+	fs.BoolVar(&f.once, "once", false, "run once per --slot, whoever comes when: a table has what became of each")
+	fs.StringVar(&f.slot, "slot", "", "with --once, the time for which the run is due, such as 2026-12-02 or 2026-12-02T15:04")
+	fs.StringVar(&f.table, "table", jobs.DefaultTable, "with --once, the table, which is made where it does not exist")
 	fs.DurationVar(&f.grace, "grace", 0, "between TERM and KILL when the lock is lost (default 10s, less if --silence is short)")
 	fs.DurationVar(&f.silence, "silence", sqllock.DefaultSilenceBound, "how long the server keeps the lock of a host that it hears nothing of")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "do not say who holds the key")
@@ -109,7 +120,7 @@ func flockNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 
 // argv returns the command to run.
 func (f *runFlags) argv(args []string) ([]string, error) {
-	if err := f.fitGrace(); err != nil {
+	if err := errors.Join(f.fitGrace(), f.checkOnce()); err != nil {
 		return nil, err
 	}
 	switch {
@@ -165,11 +176,14 @@ func (a *app) runLocked(ctx context.Context, f *runFlags, argv []string) (err er
 			db.Close()
 		}
 	}()
+	if f.once {
+		return a.runOnce(ctx, f, db, locker, argv, signals)
+	}
 	lock, err := a.acquire(ctx, f, locker, key, name, signals)
 	if err != nil {
 		return err
 	}
-	code, err := a.supervise(f, lock, argv, append(os.Environ(), f.environment(lock, name)...), signals)
+	code, err := a.supervise(f, lock.Context(), argv, f.environment(lock, name), signals)
 	if e := lock.Release(); err == nil {
 		err = e
 	}
@@ -276,7 +290,8 @@ type gotSignal syscall.Signal
 
 func (gotSignal) Error() string { return "a signal" }
 
-// untilSignal ends a context by a signal that would end a program. The signal is not for the command then: there is none.
+// untilSignal ends a context by a signal that would end a program, until it is told to stop. Such a signal is not for the
+// command: there is none.
 func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -295,7 +310,7 @@ func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context
 			}
 		}
 	}()
-	return ctx, func() { close(done); <-ended; cancel(nil) }
+	return ctx, func() { close(done); <-ended }
 }
 
 // A lostError has been said already.
@@ -304,28 +319,28 @@ type lostError struct{ cause error }
 func (*lostError) Error() string   { return "" }
 func (e *lostError) Unwrap() error { return e.cause }
 
-// supervise runs the command until it has ended, whatever happens to the lock.
-func (a *app) supervise(f *runFlags, lock *sqllock.Lock, argv, env []string, signals <-chan os.Signal) (code int, err error) {
-	c, err := startChild(argv, env, f.grace)
+// supervise runs the command until it has ended, whatever happens to the lock. held ends when that is lost.
+func (a *app) supervise(f *runFlags, held context.Context, argv, env []string, signals <-chan os.Signal) (code int, err error) {
+	c, err := startChild(argv, append(os.Environ(), env...), f.grace)
 	if err != nil {
 		return 0, err
 	}
 	defer c.dismiss()
-	lost := lock.Context().Done()
+	lost := held.Done()
 	var kill <-chan time.Time
 	for {
 		select {
 		case code := <-c.ended:
 			if lost == nil {
 				c.endGroup(kill)
-				return 0, &lostError{context.Cause(lock.Context())}
+				return 0, &lostError{context.Cause(held)}
 			}
 			return code, nil
 		case s := <-signals:
 			c.signal(s.(syscall.Signal))
 		case <-lost:
 			lost = nil
-			fmt.Fprintln(a.err, line(fmt.Errorf("%w: the command is terminated", context.Cause(lock.Context())), a.secrets...))
+			fmt.Fprintln(a.err, line(fmt.Errorf("%w: the command is terminated", context.Cause(held)), a.secrets...))
 			c.signal(syscall.SIGTERM)
 			kill = time.After(f.grace)
 		case <-kill:

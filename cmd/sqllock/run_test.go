@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"fmt"
 	"net"
 	"os"
@@ -430,6 +431,16 @@ func TestGraceFits(t *testing.T) {
 		f := runFlags{silence: silence}
 		if err := f.fitGrace(); err != nil || f.grace != want {
 			t.Errorf("silence %v: grace %v, %v", silence, f.grace, err)
+		}
+	}
+	for _, silence := range []time.Duration{time.Second, 3 * time.Second, 20 * time.Second, time.Minute, 10 * time.Minute} {
+		f := runFlags{silence: silence}
+		if err := f.fitGrace(); err != nil {
+			t.Error(err)
+		}
+		l, _ := f.locker(sql.OpenDB(nil), sqllock.DialectPostgres)
+		if bound := l.(*sqllock.Postgres).LossBound(); bound+f.grace > silence {
+			t.Errorf("silence %v: told after %v, and a grace of %v", silence, bound, f.grace)
 		}
 	}
 	f := runFlags{silence: sqllock.DefaultSilenceBound, grace: 41 * time.Second}

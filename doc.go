@@ -30,6 +30,11 @@
 // [Run] runs a job while it holds a session lock of [NewPostgres] or [NewMySQL]; [RunExclusive] runs a short one in a transaction
 // that holds a PostgreSQL transaction lock. They need no guarded driver. No lock survives a failover of its server.
 //
+// # Before anything depends on it
+//
+// [Check] says whether a server, and what is in front of it, is fit for session locks: they silently stop working behind a pooler in
+// transaction mode and on a replica. [Holders] shows who holds what.
+//
 // # What text cannot show
 //
 // Locks that are taken inside of functions, procedures, triggers and views are not seen, nor is a function of one's own that
@@ -48,4 +53,6 @@
 //   - turn.go: who of a process deals with a key
 //   - conn_pin.go, request.go, pin_serve.go, pin_watch.go: a pinned connection with its locks; pinpool.go: who may have one
 //   - pglock.go, pgbatch.go, mylock.go, mybatch.go, txlock.go, onconn.go: the SQL of the lockers
+//   - check.go, check_postgres.go, check_mysql.go, findings.go: Check; pooler.go: its experiments; holders.go: Holders
+//   - cmd/sqllock: the command
 package sqllock

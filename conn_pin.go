@@ -80,12 +80,12 @@ func newPin(ctx context.Context, l *locker, shared bool) (*pin, error) {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.overdue = time.AfterFunc(time.Hour, func() { p.tell(errSilent) })
 	p.overdue.Stop()
-	if err := l.add(p, shared); err != nil {
-		_ = c.Close()
+	p.takeOver()
+	if err := l.add(p, shared); err != nil { // from then on others may ask it
+		p.handBack()
 		l.unreserve()
 		return nil, err
 	}
-	p.takeOver()
 	go p.loop()
 	return p, nil
 }
@@ -98,6 +98,14 @@ func (p *pin) takeOver() {
 		}
 		return nil
 	})
+}
+
+// handBack leaves the connection to the pool, and to the guard.
+func (p *pin) handBack() {
+	if p.guard != nil {
+		p.guard.pinnedBy(nil)
+	}
+	_ = p.conn.Close()
 }
 
 // behind returns what is behind a connection of database/sql's: the guard, if there is one, and what the driver can do.

@@ -255,10 +255,7 @@ func (p *pin) giveBack() {
 		p.discard()
 		return
 	}
-	if p.guard != nil {
-		p.guard.pinnedBy(nil)
-	}
-	_ = p.conn.Close()
+	p.handBack()
 }
 
 // discard ends the session instead of giving the connection back: also one that another pool below the driver lends.

@@ -53,3 +53,12 @@ func Start() (dsn string, stop func() error, err error) {
 	}()
 	return "root@tcp(" + listener.Addr().String() + ")/app", func() error { return errors.Join(s.Close(), e.Close()) }, nil
 }
+
+// Or returns dsn, or that of a new engine if it is empty.
+func Or(dsn string) (string, func(), error) {
+	if dsn != "" {
+		return dsn, func() {}, nil
+	}
+	dsn, stop, err := Start()
+	return dsn, func() { _ = stop() }, err
+}

@@ -5,14 +5,15 @@ import (
 	"database/sql/driver"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sqllock/sqllock/internal/native"
 )
 
-// A pin is one pinned physical connection and the locks that its session holds. One goroutine, its loop, owns the
-// connection's traffic: it sends what has been asked for while it was busy in one statement, keeps the session alive, and
-// notices when it ends (see pin_watch.go). Requests and their replies know nothing of the loop.
+// A pin is one pinned physical connection and the locks that its session holds. One goroutine, its loop, sends what has
+// been asked for while it was busy in one statement, keeps the session alive, and notices when it ends (see
+// pin_watch.go). Requests and their replies know nothing of the loop.
 type pin struct {
 	session
 	owner   *locker
@@ -28,7 +29,12 @@ type pin struct {
 	cancel  context.CancelFunc
 	overdue *time.Timer // runs while something is sent
 
-	// The loop's own.
+	broken  chan error  // buffered: why the session is lost, from a requester that served itself
+	crowded atomic.Bool // requests come together
+
+	// traffic has room for the one who uses the connection: the loop, except while it waits for requests, or a requester
+	// that serves itself. It stays taken after the last use.
+	traffic  chan struct{}
 	batch    []*request
 	answered bool      // something, since the request came
 	used     bool      // it has held a lock: it is worth keeping for a second
@@ -68,18 +74,18 @@ func newPin(ctx context.Context, l *locker, shared bool) (*pin, error) {
 	}
 	p := &pin{
 		session: session{conn: c, cfg: l.cfg}, owner: l,
-		queue: newRequestQueue(), closing: make(chan struct{}), over: make(chan struct{}), done: make(chan struct{}),
+		queue: newRequestQueue(), broken: make(chan error, 1), traffic: make(chan struct{}, 1), closing: make(chan struct{}), over: make(chan struct{}), done: make(chan struct{}),
 		locks: map[*grant]struct{}{}, quiet: time.NewTimer(watchAfter), sent: time.Now(), heard: time.Now(),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.overdue = time.AfterFunc(time.Hour, func() { p.tell(errSilent) })
 	p.overdue.Stop()
-	if err := l.add(p, shared); err != nil {
-		_ = c.Close()
+	p.takeOver()
+	if err := l.add(p, shared); err != nil { // from then on others may ask it
+		p.handBack()
 		l.unreserve()
 		return nil, err
 	}
-	p.takeOver()
 	go p.loop()
 	return p, nil
 }
@@ -92,6 +98,14 @@ func (p *pin) takeOver() {
 		}
 		return nil
 	})
+}
+
+// handBack leaves the connection to the pool, and to the guard.
+func (p *pin) handBack() {
+	if p.guard != nil {
+		p.guard.pinnedBy(nil)
+	}
+	_ = p.conn.Close()
 }
 
 // behind returns what is behind a connection of database/sql's: the guard, if there is one, and what the driver can do.
@@ -131,26 +145,43 @@ func (p *pin) holdOf(g *grant) Hold {
 // that comes later is undone by the loop, which then also ends the grant's turn: it is pending until then.
 func (p *pin) ask(ctx context.Context, op requestOp, g *grant) error {
 	r := newRequest(op, g)
-	if !p.queue.put(r) {
+	alone := ctx.Done() == nil && p.tryTraffic()
+	if !p.queue.put(r, alone) {
 		return errPinEnded
+	}
+	if alone {
+		p.serveAlone()
 	}
 	select {
 	case err := <-r.reply:
 		r.recycle()
 		return err
 	case <-ctx.Done():
-		if r.end() {
+		if r.end(givenUp) {
 			g.pending = true
 			return ctx.Err()
 		}
 	case <-p.over:
-		if r.end() {
+		if r.end(moot) {
 			return errPinEnded
 		}
 	}
 	err := <-r.reply // it came together with the end
 	r.recycle()
 	return err
+}
+
+// tryTraffic: in a crowd everybody does better together.
+func (p *pin) tryTraffic() bool {
+	if p.crowded.Load() {
+		return false
+	}
+	select {
+	case p.traffic <- struct{}{}:
+		return true
+	default:
+		return false
+	}
 }
 
 // close lets the loop give the connection back as soon as nothing is held.

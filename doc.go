@@ -30,6 +30,11 @@
 // [Run] runs a job while it holds a session lock of [NewPostgres] or [NewMySQL]; [RunExclusive] runs a short one in a transaction
 // that holds a PostgreSQL transaction lock. They need no guarded driver. No lock survives a failover of its server.
 //
+// # Before anything depends on it
+//
+// [Check] says whether a server, and what is in front of it, is fit for session locks: they silently stop working behind a pooler in
+// transaction mode and on a replica. [Holders] shows who holds what.
+//
 // # What text cannot show
 //
 // Locks that are taken inside of functions, procedures, triggers and views are not seen, nor is a function of one's own that
@@ -45,6 +50,9 @@
 //   - leakguard.go, session.go: keep or discard; the few statements of the guard's own
 //   - report.go, pool.go, option.go: what users see and set
 //   - key.go, lock.go, locker.go, lockeroption.go: keys, Lock and Run, what both databases' lockers share
-//   - conn_pin.go, pin_watch.go, queue.go: a pinned connection with its locks; who may have one
-//   - pglock.go, mylock.go, txlock.go, onconn.go: the SQL of the lockers
+//   - turn.go: who of a process deals with a key
+//   - conn_pin.go, request.go, pin_serve.go, pin_watch.go: a pinned connection with its locks; pinpool.go: who may have one
+//   - pglock.go, pgbatch.go, mylock.go, mybatch.go, txlock.go, onconn.go: the SQL of the lockers
+//   - check.go, check_postgres.go, check_mysql.go, findings.go: Check; pooler.go: its experiments; holders.go: Holders
+//   - cmd/sqllock: the command
 package sqllock

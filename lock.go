@@ -20,8 +20,9 @@ type Locker interface {
 	// with errors.Is; the lock is then not held. Other errors: ErrDeadlock, ErrUnsupported, ErrPoolTooSmall, and the
 	// driver's own. After an error nothing is held, and Acquire can be called again.
 	Acquire(ctx context.Context, key Key) (*Lock, error)
-	// TryAcquire never waits for a holder: it returns ErrHeld if there is one. ctx bounds the round trip, and the
-	// wait for a connection of the pool. Its other errors are those of Acquire.
+	// TryAcquire never waits for a holder: it returns ErrHeld if there is one, or if another goroutine of this process asks for
+	// the key just now. ctx bounds the round trip, and the wait for a connection of the pool. Its other errors are those
+	// of Acquire.
 	TryAcquire(ctx context.Context, key Key) (*Lock, error)
 }
 

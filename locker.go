@@ -22,6 +22,7 @@ type session struct {
 	foreign bool   // it is the caller's: its settings are left alone
 	opened  bool   // the server was looked at, and the setting below is made
 	prior   string // what bounded the silence before
+	direct  bool   // no other session can answer: nothing is in between, or a pooler that keeps this one for this client
 	token   int64  // of the latest grant, with WithToken
 	packet  int    // how long a statement may be
 	id      string // the server's name for the session, where it may have to be ended from outside

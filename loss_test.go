@@ -193,7 +193,7 @@ func TestChild(t *testing.T) {
 	children[role](t, name, dsn)
 }
 
-var children = map[string]func(t *testing.T, driver, dsn string){"hold": childHolds, "fight": childFights}
+var children = map[string]func(t *testing.T, driver, dsn string){"hold": childHolds, "fight": childFights, "history": childHistory}
 
 // child starts a process that plays the role and returns what it says, line by line.
 func child(t testing.TB, role string, k stack, s *testbed.Server) (*exec.Cmd, io.Writer, *bufio.Scanner) {

@@ -128,9 +128,17 @@ func (*mysqlSQL) holds(ctx context.Context, s *session, g *grant) (bool, error) 
 	return mine.Bool, err
 }
 
+// ping also asks whether the server has become read-only, as a primary does that is made a replica: its sessions live on.
 func (*mysqlSQL) ping(ctx context.Context, s *session) error {
-	var one int
-	return s.conn.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+	var readOnly string
+	err := s.conn.QueryRowContext(ctx, "SELECT @@read_only").Scan(&readOnly)
+	switch {
+	case native.ErrorNumber(err) == 1193: // a server of another make, without this variable
+		return nil
+	case err == nil && isOn(readOnly):
+		return errDemoted
+	}
+	return err
 }
 
 // open looks at the server and bounds how long it keeps a session that is silent.

@@ -14,12 +14,14 @@ import (
 // concurrent use.
 //
 // All uncontended locks share one pinned connection of the pool, taken on first use and given back a second after
-// the last release; a contended key is waited for, and then held, on a connection of its own. If a connection
-// breaks, every lock on it is lost at once and every Lock's context says so: [WithDedicatedConn] gives each lock
-// its own. Make one Postgres per pool; one per call works, at a pinned connection each.
+// the last release; what is asked for while it is busy goes to the server together. A key that another process holds is
+// waited for, and then held, on a connection of its own; the goroutines of this process that want it take turns. If a
+// connection breaks, every lock on it is lost at once and every Lock's context says so: [WithDedicatedConn] gives each
+// lock its own. Make one Postgres per pool; one per call works, at a pinned connection each.
 //
 // A standby is refused with [ErrUnsupported], in the round trip of the first acquire itself: its advisory locks are its own, so
-// that every replica would let its holder win. So is a server that accepts the statements and does not lock.
+// that every replica would let its holder win. So is a server that accepts the statements and does not lock, and, where pgxlock is
+// imported and the driver is pgx, a pooler in transaction or statement mode: use [RunExclusive] through one. [Check] finds more.
 //
 // Several keys acquired one after the other can deadlock across processes. Waits are sliced, so that no server sees such a
 // deadlock: it ends when a ctx does. AcquireAll has none.
@@ -176,16 +178,24 @@ var errStandby = fmt.Errorf("%w: this server is a standby, whose advisory locks 
 // pgOpening is what the first statement of a pin does besides: it says what server this is and bounds how long the
 // server keeps a session that is silent, where it can (PostgreSQL 14).
 const pgOpening = ", pg_catalog.version(), pg_catalog.current_setting('idle_session_timeout', true)," +
-	" CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 140000" +
+	" CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 140000%s" +
 	" THEN pg_catalog.set_config('idle_session_timeout', '%d', false) END"
 
-// open is the first try of a pin. It answers NULL on a standby, where nothing is acquired.
+// open is the first try of a pin. It answers NULL, and nothing is acquired or set, on a standby and where another session
+// answers than the one that the driver has connected to: through a pooler, which is then looked at.
 func (d postgresSQL) open(ctx context.Context, s *session, g *grant) (bool, error) {
-	query := pgAcquire("CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN "+pgTry.of(g.key, g.shared)+" END", s.cfg.token,
-		fmt.Sprintf(pgOpening, s.cfg.silence.Milliseconds()))
+	here := s.isOwnPID()
+	query := pgAcquire("CASE WHEN NOT pg_catalog.pg_is_in_recovery()"+here+" THEN "+pgTry.of(g.key, g.shared)+" END", s.cfg.token,
+		fmt.Sprintf(pgOpening, here, s.cfg.silence.Milliseconds()))
 	var version string
 	var prior, now sql.NullString
 	ok, err := d.answer(ctx, s, g, query, &s.token, &version, &prior, &now)
+	if here != "" && (errors.Is(err, errStandby) || isMixedUp(err)) {
+		if err := d.lookAtPooler(ctx, s); err != nil {
+			return false, err
+		}
+		return d.open(ctx, s, g)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -196,8 +206,17 @@ func (d postgresSQL) open(ctx context.Context, s *session, g *grant) (bool, erro
 	return ok, errors.Join(err, refuseVersion(version))
 }
 
+// isMixedUp: a prepared statement of the driver's met another client's, or none, as through a pooler.
+func isMixedUp(err error) bool {
+	state := sqlState(err)
+	return state == "42P05" || state == "26000"
+}
+
 // inspect looks at the server behind a caller's connection.
-func (postgresSQL) inspect(ctx context.Context, s *session) error {
+func (d postgresSQL) inspect(ctx context.Context, s *session) error {
+	if err := d.lookAtPooler(ctx, s); err != nil {
+		return err
+	}
 	var standby bool
 	var version string
 	err := s.conn.QueryRowContext(ctx, "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.version()").Scan(&standby, &version)
@@ -258,10 +277,21 @@ func (postgresSQL) holds(ctx context.Context, s *session, g *grant) (held bool, 
 	return held, err
 }
 
+// pgPing asks whether the server is what it was: a locker refuses a standby, and what has become one, or was made read-only
+// as a whole, may not be the only server that grants locks. A role's own read-only default does not matter.
+const pgPing = "SELECT pg_catalog.pg_is_in_recovery() OR EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name OPERATOR(pg_catalog.=) 'default_transaction_read_only'" +
+	" AND setting OPERATOR(pg_catalog.=) 'on' AND source OPERATOR(pg_catalog.=) 'configuration file')"
+
 func (postgresSQL) ping(ctx context.Context, s *session) error {
-	var one int
-	return s.conn.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+	var demoted bool
+	err := s.conn.QueryRowContext(ctx, pgPing).Scan(&demoted)
+	if err == nil && demoted {
+		return errDemoted
+	}
+	return err
 }
+
+var errDemoted = errors.New("sqllock: the server has become read-only: another one may grant its locks now")
 
 // restore gives the session back what bounded its silence before.
 func (postgresSQL) restore(ctx context.Context, s *session) (err error) {
@@ -279,7 +309,7 @@ func (postgresSQL) restore(ctx context.Context, s *session) (err error) {
 // kill has nothing to do: a statement of ours never waits for longer than a slice, and pgx and lib/pq cancel what they give up.
 func (postgresSQL) kill(context.Context, *session, serverKey) error { return nil }
 
-const pgHolder = `SELECT pg_catalog.concat('pid ', l.pid, ', application "', a.application_name, '", user ', a.usename, ', address ', coalesce(a.client_addr::pg_catalog.text, 'local'))
+const pgHolder = `SELECT pg_catalog.concat('pid ', l.pid, ', application "', a.application_name, '", user ', a.usename, ', address ', coalesce(pg_catalog.host(a.client_addr), 'local'))
 	FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) l.pid
 	WHERE l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.granted
 	AND l.database OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())

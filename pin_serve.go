@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 )
@@ -15,28 +14,42 @@ import (
 // back before the last replies: whoever tries in a loop must not fill the pool with resting pins. Its error ends the pin.
 func (p *pin) serve() error {
 	p.batch = p.queue.take(p.batch)
+	if len(p.batch) == 0 { // a requester has served it
+		return nil
+	}
 	fatal := p.doAll(p.batch)
-	if fatal == nil && !p.used && p.queue.empty() {
+	if fatal == nil && !p.used && p.queue.len() == 0 {
 		p.giveBack()
 		fatal = errPinEnded
 	}
 	for _, r := range p.batch {
 		p.reply(r, r.err)
 	}
+	p.crowded.Store(len(p.batch) > 1)
 	if len(p.batch) > 1 {
-		runtime.Gosched() // those who were just answered may want more
+		p.queue.gather(len(p.batch))
 	}
 	clear(p.batch)
 	return fatal
 }
 
-// reply undoes what nobody waits for any more.
-func (p *pin) reply(r *request, err error) {
-	if r.end() {
-		r.reply <- err
+// serveAlone is serve for a requester whose context never ends: it need not wait for the loop to wake up. The loop hears
+// of an error.
+func (p *pin) serveAlone() {
+	if err := p.serve(); err != nil {
+		p.broken <- err // and keeps the traffic: there is no more
 		return
 	}
-	if r.op == opRelease || err != nil || !p.queue.undo(r.grant) {
+	<-p.traffic
+}
+
+// reply undoes what nobody waits for any more.
+func (p *pin) reply(r *request, err error) {
+	switch {
+	case r.end(answered):
+		r.reply <- err
+	case r.state.Load() == moot:
+	case r.op == opRelease || err != nil || !p.queue.undo(r.grant):
 		p.owner.leave(r.grant)
 	}
 }
@@ -64,7 +77,7 @@ func (r *request) waits() bool { return r.op == opWait }
 func (p *pin) dropUnwanted(batch []*request) []*request {
 	wanted := make([]*request, 0, len(batch))
 	for _, r := range batch {
-		if r.op != opRelease && r.ended.Load() {
+		if r.op != opRelease && r.state.Load() != open {
 			r.err = context.Canceled
 		} else {
 			wanted = append(wanted, r)
@@ -181,7 +194,7 @@ func (p *pin) attempt(r *request) (granted bool, err error) {
 func (p *pin) wanted(r *request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !r.ended.Load() && !p.shut && p.err == nil
+	return r.state.Load() == open && !p.shut && p.err == nil
 }
 
 // settle finds out what the session really holds of a key that nobody has been told is held, and gives that up.

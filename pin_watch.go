@@ -43,23 +43,47 @@ func (p *pin) finish() {
 // stopServing is also called by tell, at the same time where an answer comes just when it is overdue.
 func (p *pin) stopServing() { p.stopped.Do(func() { close(p.over) }) }
 
-// turn serves a request, or lets a quiet session rest. Its error ends the pin: errPinEnded gives the connection
-// back, any other means that the session is lost.
-func (p *pin) turn() error {
+// turn serves requests, or lets a quiet session rest. Its error ends the pin: errPinEnded gives the connection
+// back, any other means that the session is lost. The traffic is the loop's then.
+func (p *pin) turn() (err error) {
+	var do func() error
 	select {
+	case err := <-p.broken:
+		return err
 	case <-p.queue.ready:
-		return p.serve()
+		do = p.serve
 	case <-p.closingIfEmpty():
-		return errPinEnded
+		do = p.endIfEmpty
 	case <-p.quiet.C: // it runs on while requests are served: setting it for each would wake the scheduler
-		quiet := time.Since(p.sent)
-		if quiet < watchAfter {
-			p.quiet.Reset(watchAfter - quiet)
-			return nil
-		}
-		defer p.quiet.Reset(watchAfter)
-		return p.rest()
+		do = p.quieten
 	}
+	select {
+	case p.traffic <- struct{}{}:
+	case err := <-p.broken:
+		return err
+	}
+	if err = do(); err == nil {
+		<-p.traffic
+	}
+	return err
+}
+
+// endIfEmpty: something may have come meanwhile.
+func (p *pin) endIfEmpty() error {
+	if p.empty() && p.queue.len() == 0 {
+		return errPinEnded
+	}
+	return nil
+}
+
+func (p *pin) quieten() error {
+	quiet := time.Since(p.sent)
+	if quiet < watchAfter {
+		p.quiet.Reset(watchAfter - quiet)
+		return nil
+	}
+	defer p.quiet.Reset(watchAfter)
+	return p.rest()
 }
 
 // rest waits for the next request while the session is watched, until it has to be kept alive or given back.
@@ -231,10 +255,7 @@ func (p *pin) giveBack() {
 		p.discard()
 		return
 	}
-	if p.guard != nil {
-		p.guard.pinnedBy(nil)
-	}
-	_ = p.conn.Close()
+	p.handBack()
 }
 
 // discard ends the session instead of giving the connection back: also one that another pool below the driver lends.

@@ -1,6 +1,7 @@
 package sqllock
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -12,8 +13,16 @@ type request struct {
 	said  said       // what the server answered, in a batch
 	err   error      // what to tell the requester
 	reply chan error // buffered
-	ended atomic.Bool
+	state atomic.Int32
 }
+
+// The states of a request: only one thing ever happens to one that is open.
+const (
+	open     int32 = iota
+	answered       // by the pin
+	givenUp        // by the requester: the pin ends the grant's turn when it is done with it
+	moot           // by the requester, because nothing is served any more
+)
 
 type requestOp uint8
 
@@ -37,12 +46,12 @@ var requests = sync.Pool{New: func() any { return &request{reply: make(chan erro
 func newRequest(op requestOp, g *grant) *request {
 	r := requests.Get().(*request)
 	r.op, r.grant, r.said, r.err = op, g, saidNothing, nil
-	r.ended.Store(false)
+	r.state.Store(open)
 	return r
 }
 
-// end decides between the requester, who gives up, and the pin, which answers: only the first to call it is told true.
-func (r *request) end() bool { return r.ended.CompareAndSwap(false, true) }
+// end is how the requester, who no longer waits, and the pin, which answers, decide: only the first is told true.
+func (r *request) end(how int32) bool { return r.state.CompareAndSwap(open, how) }
 
 // recycle is called by the requester who has got the reply.
 func (r *request) recycle() {
@@ -72,30 +81,33 @@ func newRequestQueue() *requestQueue {
 }
 
 // put waits for room, at most for as long as the session takes to answer. It returns false if nothing is served any more.
-func (q *requestQueue) put(r *request) bool {
+// One who will serve alone what is queued does not wait, and wakes nobody.
+func (q *requestQueue) put(r *request, alone bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.items) >= maxQueued && !q.ended {
+	for !alone && len(q.items) >= maxQueued && !q.ended {
 		q.room.Wait()
 	}
-	return q.push(r)
+	return q.push(r, !alone)
 }
 
 // undo has a grant released that came too late. It never waits.
 func (q *requestQueue) undo(g *grant) bool {
 	r := newRequest(opRelease, g)
-	r.end() // nobody waits for the answer
+	r.end(givenUp) // nobody waits for the answer
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.push(r)
+	return q.push(r, true)
 }
 
-func (q *requestQueue) push(r *request) bool {
+func (q *requestQueue) push(r *request, signal bool) bool {
 	if q.ended {
 		return false
 	}
 	q.items = append(q.items, r)
-	q.signal()
+	if signal {
+		q.signal()
+	}
 	return true
 }
 
@@ -122,10 +134,19 @@ func (q *requestQueue) take(batch []*request) []*request {
 	return batch
 }
 
-func (q *requestQueue) empty() bool {
+// gather lets those who were just answered ask for more, until half of them have or no more come: the others do so while
+// the server is at it.
+func (q *requestQueue) gather(answered int) {
+	for before, now := -1, q.len(); now > before && now < answered/2; now = q.len() {
+		before = now
+		runtime.Gosched()
+	}
+}
+
+func (q *requestQueue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.items) == 0
+	return len(q.items)
 }
 
 // end lets nothing more in, and returns what is left.

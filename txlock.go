@@ -21,6 +21,9 @@ func RunExclusive(ctx context.Context, db *sql.DB, key Key, job func(*sql.Tx) er
 	if sqlState(err) == "0A000" { // lib/pq asks for READ WRITE
 		return false, fmt.Errorf("%w: %w", errStandby, err)
 	}
+	if sqlState(err) == "08P01" {
+		return false, fmt.Errorf("%w: BEGIN is refused, as by a pooler in statement mode: connect to the server itself, or to a pool in transaction mode: %w", ErrUnsupported, err)
+	}
 	if err != nil {
 		return false, err
 	}

@@ -56,7 +56,7 @@ func (l *Ledger) Create(ctx context.Context) (err error) {
 		l.table.Store(t)
 		return nil
 	}
-	if err != nil && !errors.Is(err, errNoTable) {
+	if err != nil && !errors.Is(err, ErrNoTable) {
 		return err
 	}
 	return l.make(ctx, t != nil)
@@ -101,7 +101,8 @@ func (l *Ledger) find(ctx context.Context, q querier) (*table, error) {
 	return t, err
 }
 
-var errNoTable = errors.New("there is no such table: call Ledger.Create, or see the README for the statement")
+// ErrNoTable: the ledger's table is not there.
+var ErrNoTable = errors.New("jobs: there is no such table: call Ledger.Create, or see the README for the statement")
 
 // look asks for the table's columns in a way that fails no transaction.
 func (l *Ledger) look(ctx context.Context, q querier) (*table, error) {
@@ -179,7 +180,7 @@ func (t *table) fit(columns map[string]bool) error {
 	t.bare = t.daily && has == 0
 	switch {
 	case len(columns) == 0:
-		return errNoTable
+		return ErrNoTable
 	case t.bare, has == len(own) && (t.daily || columns["job"]):
 		return nil
 	}

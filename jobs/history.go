@@ -30,16 +30,23 @@ type Record struct {
 	key string // the slot as the table has it
 }
 
-// Runs returns the history of a job, the latest slots first, at most limit of them. It is one statement.
+// Runs returns the history of a job, or of all jobs if job is empty, the latest slots first, at most limit of them. It is
+// one statement.
 func (l *Ledger) Runs(ctx context.Context, job string, limit int) ([]Record, error) {
-	t, err := l.ready(ctx, l.db, job)
+	where, args, name := "", []any{limit}, job
+	if job != "" {
+		where, args = "{job} = ?", []any{job, limit}
+	} else {
+		where, name = "1 = 1", "all"
+	}
+	t, err := l.ready(ctx, l.db, name)
 	if err != nil {
 		return nil, err
 	}
 	if t.bare {
 		return nil, unsupported("table %s keeps no history: call Ledger.Create", l.cfg.table)
 	}
-	return t.records(ctx, l.db, job, "{job} = ? ORDER BY {key} DESC LIMIT ?", job, limit)
+	return t.records(ctx, l.db, name, where+" ORDER BY {key} DESC, {job} LIMIT ?", args...)
 }
 
 func (t *table) records(ctx context.Context, db querier, job, where string, args ...any) ([]Record, error) {
@@ -47,7 +54,7 @@ func (t *table) records(ctx context.Context, db querier, job, where string, args
 	if t.daily {
 		slot = "COALESCE(slot, {key})"
 	}
-	rows, err := db.QueryContext(ctx, t.sql("SELECT "+t.keyText()+", "+t.text(slot)+", status, attempt, token, host, "+t.text("started")+", "+t.text("finished")+
+	rows, err := db.QueryContext(ctx, t.sql("SELECT {job}, "+t.keyText()+", "+t.text(slot)+", status, attempt, token, host, "+t.text("started")+", "+t.text("finished")+
 		", error FROM {table} WHERE "+where), args...)
 	if err != nil {
 		return nil, fmt.Errorf("jobs: runs of %s: %w", job, err)
@@ -59,7 +66,6 @@ func (t *table) records(ctx context.Context, db querier, job, where string, args
 		if err != nil {
 			return nil, fmt.Errorf("jobs: runs of %s: %w", job, err)
 		}
-		r.Job = job
 		records = append(records, r)
 	}
 	return records, rows.Err()
@@ -68,7 +74,7 @@ func (t *table) records(ctx context.Context, db querier, job, where string, args
 func record(rows *sql.Rows) (r Record, err error) {
 	var slot, host, started, finished, text sql.NullString
 	var token sql.NullInt64
-	if err := rows.Scan(&r.key, &slot, &r.Status, &r.Attempt, &token, &host, &started, &finished, &text); err != nil {
+	if err := rows.Scan(&r.Job, &r.key, &slot, &r.Status, &r.Attempt, &token, &host, &started, &finished, &text); err != nil {
 		return r, err
 	}
 	r.Token, r.Host, r.Error = token.Int64, host.String, text.String

@@ -40,9 +40,29 @@ func resolve(c driver.Conn) (native.Abilities, bool) {
 		Dead:          conn.IsClosed,
 		Terminate:     func(ctx context.Context) error { return conn.Close(ctx) },
 		Await:         func(ctx context.Context) error { return await(ctx, conn) },
+		PID:           conn.PgConn().PID,
+		Caches:        func() string { return caches(conn) },
+		Sibling:       sibling{conn},
 		PlainArgs:     []driver.NamedValue{{Ordinal: 1, Value: pgx.QueryExecModeSimpleProtocol}},
 	}, true
 }
+
+// caches: through a pooler in transaction mode a prepared statement's name belongs to whoever was there first.
+func caches(conn *pgx.Conn) string {
+	if c := conn.Config(); c.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && c.StatementCacheCapacity > 0 {
+		return "default_query_exec_mode=cache_statement"
+	}
+	return ""
+}
+
+// sibling is a connector that is made when it is needed.
+type sibling struct{ conn *pgx.Conn }
+
+func (s sibling) Connect(ctx context.Context) (driver.Conn, error) {
+	return stdlib.GetConnector(*s.conn.Config()).Connect(ctx)
+}
+
+func (s sibling) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
 
 // await reads the idle socket: the server says there why it ends a session, and that it has ended.
 func await(ctx context.Context, conn *pgx.Conn) error {

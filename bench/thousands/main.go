@@ -43,6 +43,7 @@ type bench struct {
 func main() {
 	if role := os.Getenv(roleEnv); role != "" {
 		exit(child(role))
+		return
 	}
 	short := flag.Bool("short", false, "a first look")
 	only := flag.String("only", "", "only the sections whose title contains this `text`")

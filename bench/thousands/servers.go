@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"database/sql"
 	"testing"
 
@@ -73,14 +72,4 @@ func (s source) statements(key string) (try, unlock string, args []any) {
 		return "SELECT pg_try_advisory_lock($1)", "SELECT pg_advisory_unlock($1)", []any{k.Int64()}
 	}
 	return "SELECT GET_LOCK('" + k.MySQLName() + "', 0)", "SELECT RELEASE_LOCK('" + k.MySQLName() + "')", nil
-}
-
-// connections counts the server's sessions of the bench's user besides the one that asks.
-func (s source) connections(ctx context.Context, outside *sql.Conn) (n int, err error) {
-	query := "SELECT COUNT(*) - 1 FROM information_schema.PROCESSLIST WHERE USER = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)"
-	if s.postgres {
-		query = "SELECT count(*) - 1 FROM pg_stat_activity WHERE backend_type = 'client backend' AND usename = current_user"
-	}
-	err = outside.QueryRowContext(ctx, query).Scan(&n)
-	return n, err
 }

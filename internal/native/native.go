@@ -27,6 +27,11 @@ type Abilities struct {
 	Sibling driver.Connector
 	// ReadTimeout is how long the driver waits for an answer, if it is bounded.
 	ReadTimeout time.Duration
+	// PID is what the protocol called the session when it began: a pooler in between says a number of its own.
+	PID func() uint32
+	// Caches says by which setting, "name=value", the driver keeps prepared statements on the server under names; it
+	// says nothing if it does not.
+	Caches func() string
 	// PlainArgs are arguments that make the driver send a statement as it is, preparing and caching nothing.
 	PlainArgs []driver.NamedValue
 }

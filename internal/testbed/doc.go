@@ -10,5 +10,5 @@
 //   - none: the test is skipped and says what is missing. With SQLLOCK_REQUIRE_SERVERS=1 it fails instead.
 //
 // Reading order: server.go (what a test holds), start.go (how one comes to be), postgres.go, mysql.go and
-// pgbouncer.go (what differs), held.go (looking from outside), proxy.go (a network that fails on demand).
+// pgbouncer.go (what differs), standby.go (a second PostgreSQL that follows the first), held.go (looking from outside), proxy.go (a network that fails on demand).
 package testbed

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/DATA-DOG/go-sqlmock"
 	"go.uber.org/goleak"
 
 	"github.com/sqllock/sqllock"
@@ -30,6 +31,7 @@ func times(short, long int) int {
 // underLoad keeps eight clients busy on the pool until t ends: single statements and, except in statement mode, transactions.
 func underLoad(t testing.TB, db *sql.DB, transactions bool) {
 	t.Helper()
+	db.SetMaxIdleConns(8)
 	var over atomic.Bool // not a context: PgBouncer 1.18 dies of a cancelled statement whose database is dropped
 	var all sync.WaitGroup
 	for range 8 {
@@ -259,6 +261,31 @@ func TestFindingsJSON(t *testing.T) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("without %s: %s", want, text)
 		}
+	}
+}
+
+// A server that lets two sessions have one lock is found out, whatever it calls itself.
+func TestCheckFindsNoExclusion(t *testing.T) {
+	db, m, err := sqlmock.New(sqlmock.QueryMatcherOption(sqlmock.QueryMatcherRegexp))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	m.MatchExpectationsInOrder(false)
+	m.ExpectQuery(`SELECT version`).WillReturnRows(row("PostgreSQL 99.1, or so it says"))
+	m.ExpectQuery(`pg_is_in_recovery`).WillReturnRows(row(false, 1, 1))
+	m.ExpectQuery(`pg_settings`).WillReturnRows(sqlmock.NewRows([]string{"name", "setting"}).AddRow("max_connections", "100"))
+	for range 200 { // two clients by turns: sqlmock cannot tell them apart, so that the experiment sees a pooler here
+		m.ExpectQuery(`pg_backend_pid`).WillReturnRows(row(7, "then"))
+		m.ExpectBegin()
+		m.ExpectRollback()
+	}
+	for range 2 {
+		m.ExpectQuery(`pg_try_advisory_xact_lock`).WillReturnRows(row(true))
+	}
+	found, err := sqllock.Check(t.Context(), db)
+	if err != nil || !slices.Contains(topics(found, sqllock.SeverityError), "exclusion") {
+		t.Errorf("%v, %v", found, err)
 	}
 }
 

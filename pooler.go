@@ -195,7 +195,7 @@ func (postgresSQL) lookAtPooler(ctx context.Context, s *session) error {
 	if s.isOwnPID() == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeout/2)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeout*4/5)
 	defer cancel()
 	first := &client{Conn: s.conn, dialect: DialectPostgres}
 	first.use(s.native)

@@ -64,7 +64,8 @@ func (b *breaker) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lines := holderTable([]namedHolder{{b.name, *h}}, time.Now(), 0)
+	width, _ := size(b.out)
+	lines := holderTable([]namedHolder{{b.name, *h}}, time.Now(), width)
 	fmt.Fprintln(b.out, strings.Join(lines, "\n"))
 	if err := b.confirm(h); err != nil {
 		return err

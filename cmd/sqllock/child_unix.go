@@ -135,7 +135,11 @@ func (c *child) stopped() {
 		return
 	}
 	c.takeTerminal()
-	_ = syscall.Kill(0, syscall.SIGTSTP) // returns when we are continued
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	_ = syscall.Kill(0, syscall.SIGTSTP) // another thread may be the one that it stops first
+	<-continued
 	if group, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP); err == nil && group == syscall.Getpgrp() {
 		_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, c.pid)
 	}

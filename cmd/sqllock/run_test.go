@@ -414,6 +414,16 @@ func TestBadInput(t *testing.T) {
 	pg.AwaitFree(t, time.Second)
 }
 
+// No driver shows a password today. If one did, it would not be printed.
+func TestSecrets(t *testing.T) {
+	if got := line(fmt.Errorf("sqllock: cannot connect\n\tto u:%s@h", "s3cr3t"), "", "s3cr3t"); got != "sqllock: cannot connect to u:xxxxx@h" {
+		t.Errorf("%q", got)
+	}
+	if got := badDSN(fmt.Errorf("invalid port %q", "s3cr3t")); strings.Contains(got.Error(), "s3cr3t") {
+		t.Errorf("%v", got)
+	}
+}
+
 // unusedAddr is where nobody listens.
 func unusedAddr(t testing.TB) string {
 	t.Helper()

@@ -101,7 +101,7 @@ func (l *Ledger) find(ctx context.Context, q querier) (*table, error) {
 	return t, err
 }
 
-// ErrNoTable: the ledger's table is not there.
+// ErrNoTable says that the ledger's table is not there.
 var ErrNoTable = errors.New("jobs: there is no such table: call Ledger.Create, or see the README for the statement")
 
 // look asks for the table's columns in a way that fails no transaction.

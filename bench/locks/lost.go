@@ -63,7 +63,7 @@ func (s source) loseOnce(ctx context.Context, outside *sql.Conn, l sqllock.Locke
 	}
 	d := time.Since(start)
 	if err := lock.Release(); !errors.Is(err, sqllock.ErrLost) {
-		return 0, errors.Join(errors.New("Release does not say that it was lost"), err)
+		return 0, errors.Join(errors.New("release does not say that it was lost"), err)
 	}
 	return d, nil
 }

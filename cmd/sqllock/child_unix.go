@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,13 +19,14 @@ import (
 	"golang.org/x/term"
 )
 
-// A child is the command, in a process group of its own, which gets every signal and is ended as a whole.
+// A child is the command, in a process group with its guardian, which gets every signal and is ended as a whole.
 type child struct {
-	pid      int
-	ended    chan int // its exit code, as a shell would have it
-	tty      int      // the terminal that is lent to it, or -1
-	guardian *exec.Cmd
-	pipe     *os.File
+	pid, group int
+	ended      chan int // its exit code, as a shell would have it
+	tty        int      // the terminal that is lent to it, or -1
+	guardian   *exec.Cmd
+	pipe       *os.File
+	dismissed  sync.Once
 }
 
 // forwarded are the signals that the command gets. Those that we were started to ignore (nohup) stay ignored.
@@ -51,7 +53,7 @@ func startChild(argv, env []string, grace time.Duration) (*child, error) {
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: c.group}
 	if c.tty >= 0 {
 		signal.Ignore(syscall.SIGTTOU) // or taking the terminal back would stop us
 		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = true, c.tty
@@ -61,7 +63,6 @@ func startChild(argv, env []string, grace time.Duration) (*child, error) {
 		return nil, startError(argv[0], err)
 	}
 	c.pid = cmd.Process.Pid
-	fmt.Fprintln(c.pipe, c.pid)
 	go c.wait()
 	return c, nil
 }
@@ -73,13 +74,13 @@ func startError(name string, err error) error {
 	return &exit{exUnavailable, fmt.Sprintf("cannot run %s: %v", name, err)}
 }
 
-// guardianScript outlives a sqllock that is killed: the end of the pipe tells it. A second line tells it that all is well.
-const guardianScript = `trap '' HUP INT TERM
-read -r group || exit
+// guardianScript outlives a sqllock that is killed: the end of the pipe tells it, a line tells it that all is well. It leads the
+// command's process group, so that there is no moment at which the command runs and the guardian does not know whom to end.
+const guardianScript = `trap '' HUP INT QUIT TERM USR1 USR2 TSTP
 read -r done && exit
-kill -s TERM -- "-$group"
+kill -s TERM -- "-$$"
 sleep "$1"
-kill -s KILL -- "-$group"`
+kill -s KILL -- "-$$"`
 
 // post starts the guardian.
 func (c *child) post(grace time.Duration) error {
@@ -95,16 +96,17 @@ func (c *child) post(grace time.Duration) error {
 		w.Close()
 		return err
 	}
-	c.pipe = w
+	c.pipe, c.group = w, c.guardian.Process.Pid
 	return nil
 }
 
 // dismiss lets the guardian go: the command has ended.
 func (c *child) dismiss() {
-	_, _ = io.WriteString(c.pipe, "-\ndone\n")
-	c.pipe.Close()
-	_ = c.guardian.Process.Release() // it ends by itself
-	c.takeTerminal()
+	c.dismissed.Do(func() {
+		_, _ = io.WriteString(c.pipe, "done\n")
+		c.pipe.Close()
+		c.takeTerminal()
+	})
 }
 
 // wait follows the command to its end. One that is stopped at a terminal (Ctrl-Z) stops us too, so that the shell notices; its
@@ -141,13 +143,13 @@ func (c *child) stopped() {
 	_ = syscall.Kill(0, syscall.SIGTSTP) // another thread may be the one that it stops first
 	<-continued
 	if group, err := unix.IoctlGetInt(c.tty, unix.TIOCGPGRP); err == nil && group == syscall.Getpgrp() {
-		_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, c.pid)
+		_ = unix.IoctlSetPointerInt(c.tty, unix.TIOCSPGRP, c.group)
 	}
 	c.signal(syscall.SIGCONT)
 }
 
 // signal sends a signal to the whole group.
-func (c *child) signal(s syscall.Signal) { _ = syscall.Kill(-c.pid, s) }
+func (c *child) signal(s syscall.Signal) { _ = syscall.Kill(-c.group, s) }
 
 // endGroup makes sure, after a loss, that what the command has started ends too: within what is left of the grace, which
 // is nil when it is over. Dead ones that nobody has waited for count as members, so that only time ends this for sure.
@@ -156,9 +158,11 @@ func (c *child) endGroup(kill <-chan time.Time) {
 		c.signal(syscall.SIGKILL)
 		return
 	}
+	c.dismiss()
+	_ = c.guardian.Wait()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for syscall.Kill(-c.pid, 0) == nil {
+	for syscall.Kill(-c.group, 0) == nil {
 		select {
 		case <-tick.C:
 		case <-kill:

@@ -201,6 +201,20 @@ func TestRunSignalWhileWaiting(t *testing.T) {
 	})
 }
 
+// awaitGroup returns the process group of the process whose id a command has written.
+func awaitGroup(t testing.TB, path string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(awaitFile(t, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := syscall.Getpgid(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return group
+}
+
 // alive says whether any process of the group lives: one that has died and that nobody has waited for does not.
 func alive(group int) bool {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -221,14 +235,11 @@ func TestRunKilled(t *testing.T) {
 			key, pids := keyOf(t), filepath.Join(t.TempDir(), "pid")
 			c := command(t, s, "run", "--grace", "300ms", "--key", key, "--", "sh", "-c", fmt.Sprintf(script, pids))
 			c.start(t)
-			group, err := strconv.Atoi(awaitFile(t, pids))
-			if err != nil {
-				t.Fatal(err)
-			}
+			group := awaitGroup(t, pids)
 			c.Process.Kill()
 			c.Wait()
 			s.AwaitFree(t, 2*time.Second)
-			await(t, 4*time.Second, func() error {
+			await(t, 10*time.Second, func() error {
 				if alive(group) {
 					return fmt.Errorf("the command's group %d lives", group)
 				}
@@ -260,10 +271,7 @@ func TestRunLosesTheLock(t *testing.T) {
 			key, pids := keyOf(t), filepath.Join(t.TempDir(), "pid")
 			run := command(t, s, "run", "--grace", "500ms", "--key", key, "--", "sh", "-c", fmt.Sprintf(c.script, pids))
 			run.start(t)
-			group, err := strconv.Atoi(awaitFile(t, pids))
-			if err != nil {
-				t.Fatal(err)
-			}
+			group := awaitGroup(t, pids)
 			lost := time.Now()
 			endHolder(t, s, key)
 			code := exitCode(t, run.Wait())
@@ -285,10 +293,7 @@ func TestRunNetworkCut(t *testing.T) {
 		key, pids := keyOf(t), filepath.Join(t.TempDir(), "pid")
 		c := command(t, s.Via(proxy), "run", "--silence", silence.String(), "--key", key, "--", "sh", "-c", "trap '' TERM; echo $$ >"+pids+"; while :; do sleep 0.05; done")
 		c.start(t)
-		group, err := strconv.Atoi(awaitFile(t, pids))
-		if err != nil {
-			t.Fatal(err)
-		}
+		group := awaitGroup(t, pids)
 		cut := time.Now()
 		proxy.Blackhole(true)
 		// Another host waits for the key, on a network that works.

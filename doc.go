@@ -45,7 +45,7 @@
 //
 //   - driver.go: Wrap, WrapConnector, OpenDB; conn.go: the guarded connection and its direct lane
 //   - prefilter.go, lexer.go, statement.go: statement text -> what it may do to the session's locks
-//   - lane.go, observation.go: the observed lane, where one statement's result is followed
+//   - lane.go, observation.go, laterresults.go: the observed lane, where one statement's result is followed
 //   - holdtable.go, settle.go: what one physical connection holds
 //   - leakguard.go, session.go: keep or discard; the few statements of the guard's own
 //   - report.go, pool.go, option.go: what users see and set
@@ -54,5 +54,5 @@
 //   - conn_pin.go, request.go, pin_serve.go, pin_watch.go: a pinned connection with its locks; pinpool.go: who may have one
 //   - pglock.go, pgbatch.go, mylock.go, mybatch.go, txlock.go, onconn.go: the SQL of the lockers
 //   - check.go, check_postgres.go, check_mysql.go, findings.go: Check; pooler.go: its experiments; holders.go: Holders
-//   - cmd/sqllock: the command
+//   - jobs: a job once per slot, leaders; cmd/sqllock: the command
 package sqllock

@@ -72,8 +72,9 @@ func (observer) ConnExecContext(ctx context.Context, c driver.ExecerContext, que
 
 func (observer) ConnQueryContext(ctx context.Context, c driver.QueryerContext, query string, args []driver.NamedValue) (context.Context, driver.Rows, error) {
 	rows, err := c.QueryContext(ctx, query, args)
-	observationIn(ctx).queried(err)
-	return ctx, rows, err
+	o := observationIn(ctx)
+	o.queried(err)
+	return ctx, o.seeLater(rows), err
 }
 
 func (observer) ConnPrepareContext(ctx context.Context, c driver.ConnPrepareContext, query string) (context.Context, driver.Stmt, error) {
@@ -92,8 +93,9 @@ func (observer) StmtExecContext(ctx context.Context, s driver.StmtExecContext, _
 
 func (observer) StmtQueryContext(ctx context.Context, s driver.StmtQueryContext, _ string, args []driver.NamedValue) (context.Context, driver.Rows, error) {
 	rows, err := s.QueryContext(ctx, args)
-	observationIn(ctx).queried(err)
-	return ctx, rows, err
+	o := observationIn(ctx)
+	o.queried(err)
+	return ctx, o.seeLater(rows), err
 }
 
 func (observer) RowsNext(ctx context.Context, rows driver.Rows, dest []driver.Value) error {

@@ -17,8 +17,11 @@ import (
 
 // The tests run the program itself, as cron would: built once, with no terminal.
 func TestMain(m *testing.M) {
-	defer os.RemoveAll(buildDir)
-	testbed.Main(m)
+	testbed.Main(m, func() {
+		if buildDir != "" {
+			os.RemoveAll(buildDir)
+		}
+	})
 }
 
 var buildDir string

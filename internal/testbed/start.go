@@ -106,12 +106,15 @@ func (e *engine) user() *account {
 	return nil
 }
 
-// Main runs a package's tests and then stops its shared servers. It is optional, and for TestMain alone: a process
+// Main runs a package's tests, stops its shared servers, and then does what else is to be cleaned up. It is optional, and for TestMain alone: a process
 // that ends without it leaves nothing behind either, but its servers end a moment after it. The shared servers have no
 // goroutine, so goleak.VerifyTestMain may stand in its place.
-func Main(m *testing.M) {
+func Main(m *testing.M, more ...func()) {
 	code := m.Run()
 	stopAll()
+	for _, f := range more {
+		f()
+	}
 	os.Exit(code)
 }
 

@@ -27,6 +27,7 @@ bench:
 	go test -run '^$$' -bench . -benchmem ./...
 	cd bench && go run ./guard
 	cd bench && go run ./locks
+	cd bench && go run ./jobs
 	cd bench && go run ./thousands -picture ../docs/thousands.svg
 
 fuzz:

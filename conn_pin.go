@@ -272,6 +272,14 @@ func (p *pin) subtract(g *grant) {
 	}
 }
 
+// has says whether the session holds a key for a grant.
+func (p *pin) has(g *grant) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.locks[g]
+	return ok
+}
+
 // empty says whether the session holds nothing.
 func (p *pin) empty() bool {
 	p.mu.Lock()

@@ -113,6 +113,8 @@ func (p *pin) doTogether(batch []*request) (fatal error) {
 // conclude makes of what the server said what the requester is told.
 func (p *pin) conclude(r *request) (fatal error) {
 	switch {
+	case r.op == opRelease && !p.has(r.grant):
+		r.err = p.lossCause()
 	case r.op == opRelease && r.said == saidYes:
 		p.drop(r.grant)
 	case r.op == opTry && r.said == saidNo:
@@ -145,10 +147,13 @@ func (p *pin) stale(err error) error {
 
 // do deals with one request alone.
 func (p *pin) do(r *request) (fatal error) {
-	if r.op == opRelease {
-		r.err, fatal = p.unlock(r.grant)
-	} else {
+	switch {
+	case r.op != opRelease:
 		r.err, fatal = p.acquire(r)
+	case p.has(r.grant):
+		r.err, fatal = p.unlock(r.grant)
+	default: // what came too late for its requester was released by Close, too
+		r.err = p.lossCause()
 	}
 	if fatal != nil {
 		p.fail(r, fatal)

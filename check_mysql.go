@@ -40,7 +40,7 @@ func (c *checker) mysql(ctx context.Context) error {
 
 // judgeMySQL says what a server's variables mean for locks.
 func judgeMySQL(vars map[string]string) (found []Finding) {
-	if err := refuseServer(vars); err != nil {
+	if err := refuseServer(vars, false); err != nil {
 		topic := "standby"
 		if isOn(vars["wsrep_on"]) {
 			topic = "cluster"

@@ -21,6 +21,7 @@ type lockerConfig struct {
 	dedicated bool
 	token     bool
 	database  string // MySQL: the names are kept apart by it
+	ownLocks  bool   // MySQL: a server whose locks are its own will do
 }
 
 // The defaults of a locker.
@@ -83,6 +84,16 @@ func WithToken() LockerOption {
 func WithDatabase(name string) LockerOption {
 	return lockerOption(func(c *lockerConfig) error {
 		c.database = name
+		return nil
+	})
+}
+
+// WithServerLocks has a MySQL locker accept a server that is read-only, or a Galera node, whose named locks are known to
+// nobody else: for programs that all connect to this very server. On PostgreSQL it is an error: a standby is always
+// refused.
+func WithServerLocks() LockerOption {
+	return lockerOption(func(c *lockerConfig) error {
+		c.ownLocks = true
 		return nil
 	})
 }

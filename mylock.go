@@ -18,7 +18,7 @@ import (
 // Connections are used as [Postgres] uses them: uncontended locks share one, a contended key gets its own.
 //
 // A server that is read-only, and so may be a replica, and a Galera node are refused with [ErrUnsupported]:
-// their named locks are their own. Import mysqllock, so that the server's error numbers are understood.
+// their named locks are their own. See [WithServerLocks]. Import mysqllock, so that the server's error numbers are understood.
 type MySQL struct{ view }
 
 // NewMySQL returns a locker on db, whose driver may be guarded or not. Contradictory options are an error of
@@ -135,7 +135,7 @@ func (*mysqlSQL) ping(ctx context.Context, s *session) error {
 	switch {
 	case native.ErrorNumber(err) == 1193: // a server of another make, without this variable
 		return nil
-	case err == nil && isOn(readOnly):
+	case err == nil && isOn(readOnly) && !s.cfg.ownLocks:
 		return errDemoted
 	}
 	return err
@@ -145,7 +145,7 @@ func (*mysqlSQL) ping(ctx context.Context, s *session) error {
 func (d *mysqlSQL) open(ctx context.Context, s *session) error {
 	vars, err := d.variables(ctx, s)
 	if err == nil {
-		err = refuseServer(vars)
+		err = refuseServer(vars, s.cfg.ownLocks)
 	}
 	if err == nil && !s.foreign {
 		seconds := int64((s.cfg.silence + time.Second - 1) / time.Second)
@@ -177,13 +177,14 @@ func (*mysqlSQL) variables(ctx context.Context, s *session) (map[string]string, 
 	return vars, rows.Err()
 }
 
-func refuseServer(vars map[string]string) error {
+// refuseServer: a server that does not lock at all is refused in any case.
+func refuseServer(vars map[string]string, ownLocks bool) error {
 	for _, name := range []string{"read_only", "super_read_only", "innodb_read_only"} {
-		if isOn(vars[name]) {
+		if isOn(vars[name]) && !ownLocks {
 			return fmt.Errorf("%w: this server has %s on: it may be a replica, whose named locks are its own: connect to the primary", ErrUnsupported, name)
 		}
 	}
-	if isOn(vars["wsrep_on"]) {
+	if isOn(vars["wsrep_on"]) && !ownLocks {
 		return fmt.Errorf("%w: this is a Galera node, whose named locks are its own: lock on one fixed server outside of the cluster", ErrUnsupported)
 	}
 	if strings.Contains(vars["version"], "TiDB") && strings.Contains(vars["version"], "-v5.") {

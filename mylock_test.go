@@ -40,6 +40,9 @@ func TestReadOnlyServerIsRefused(t *testing.T) {
 				}
 			}
 			p.awaitInUse(t, 1)
+			lock := mustTry(t, p.locker(t, sqllock.WithServerLocks(), sqllock.WithKeepalive(20*time.Millisecond)), testKey(t))
+			time.Sleep(100 * time.Millisecond) // some keepalives find nothing to complain of
+			mustRelease(t, lock)
 		})
 	}
 }

@@ -64,6 +64,9 @@ func (postgresSQL) configure(c lockerConfig) error {
 	if c.database != "" {
 		return errors.New("sqllock: WithDatabase is for MySQL: PostgreSQL's advisory locks are per database")
 	}
+	if c.ownLocks {
+		return errors.New("sqllock: WithServerLocks is for MySQL: a PostgreSQL standby is always refused")
+	}
 	return nil
 }
 

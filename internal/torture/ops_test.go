@@ -99,7 +99,7 @@ func (t *task) run(ctx context.Context, op string, l sqllock.Locker) {
 }
 
 func (t *task) exclusive(ctx context.Context) {
-	t.Op = "run exclusive"
+	t.Op, t.Bound = "run exclusive", time.Hour // nobody watches a transaction: its end tells
 	defer t.survive()
 	ran, err := sqllock.RunExclusive(ctx, t.db, sqllock.Name(t.Key), func(tx *sql.Tx) error {
 		err := t.job(ctx)
@@ -189,7 +189,7 @@ func (t *task) end(err error) {
 		t.finish(held)
 	case t.Section == 0:
 		t.finish(failed)
-	case err == nil, t.Op == "run" && (err == errJob || errors.Is(err, errJob) && !errors.Is(err, sqllock.ErrLost)): //nolint:errorlint // alone
+	case err == nil, err == errJob: //nolint:errorlint // the very one: Run joins what the release returned
 		t.finish(kept)
 	default:
 		t.finish(lost)

@@ -1,0 +1,133 @@
+package torture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// slack is how late a process may run on a busy machine.
+const slack = 500 * time.Millisecond
+
+// A section is what one holder did, as put together from its worker's journal.
+type section struct {
+	event              // its enter
+	who      string    // the worker
+	from, to time.Time // it thought to hold the key at least that long
+	result   string    // kept or lost
+	told     bool
+	stops    []span
+}
+
+// sections puts the events of one worker together, and counts its operations. A holder that was killed is judged until
+// then, as one that was not told yet.
+func (p *process) sections(events []event) (all []*section, ops counts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ops = counts{}
+	open := map[int64]*section{}
+	for _, e := range events {
+		s := open[e.Section]
+		switch {
+		case e.Kind == "enter":
+			s = &section{event: e, who: p.name, from: e.At, to: e.At, result: lost, stops: p.stops}
+			if p.killed.After(e.At) {
+				s.to = p.killed
+			}
+			open[e.Section], all = s, append(all, s)
+		case e.Kind == "leave":
+			s.to, s.told = e.At, e.Told
+		default:
+			ops[e.Op+": "+e.Result]++
+			if s != nil {
+				s.result = e.Result
+			}
+		}
+	}
+	return all, ops
+}
+
+func (s *section) String() string {
+	name := s.Op
+	if s.Shared {
+		name += " (shared)"
+	}
+	return fmt.Sprintf("%s - %s  %-4s told %-5v %s %d: %s", s.from.Format("05.000000"), s.to.Format("05.000000"), s.result, s.told, s.who, s.Section, name)
+}
+
+// An overlap is of two holders who exclude each other.
+type overlap struct {
+	a, b     *section
+	from, to time.Time
+}
+
+// overlaps finds them all; sections is of one key and in order of entry.
+func overlaps(sections []*section) (all []overlap) {
+	for i, b := range sections {
+		for _, a := range sections[:i] {
+			if a.to.After(b.from) && !(a.Shared && b.Shared) {
+				all = append(all, overlap{a, b, b.from, earlier(a.to, b.to)})
+			}
+		}
+	}
+	return all
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// allowed: one of the two had lost the lock, and knew it, or would have known it, within the bound.
+func (o overlap) allowed() bool { return o.a.excuses(o.from) || o.b.excuses(o.from) }
+
+// excuses says whether s had lost the lock by from and was told within its bound. While it was stopped it did nothing.
+func (s *section) excuses(from time.Time) bool {
+	if s.result == kept {
+		return false
+	}
+	late := s.to.Sub(from)
+	for _, stop := range s.stops {
+		late -= common(span{from, s.to}, stop)
+	}
+	return late <= s.Bound+slack
+}
+
+func common(a, b span) time.Duration {
+	from := a.from
+	if b.from.After(from) {
+		from = b.from
+	}
+	return max(0, earlier(a.to, b.to).Sub(from))
+}
+
+// byKey sorts sections of all workers by key and entry.
+func byKey(all []*section) map[string][]*section {
+	keys := map[string][]*section{}
+	for _, s := range all {
+		keys[s.Key] = append(keys[s.Key], s)
+	}
+	for _, of := range keys {
+		slices.SortFunc(of, func(a, b *section) int { return a.from.Compare(b.from) })
+	}
+	return keys
+}
+
+// timeline shows what happened to the key around an overlap.
+func timeline(sections []*section, o overlap) string {
+	var lines strings.Builder
+	for _, s := range sections {
+		if s.to.Before(o.from.Add(-time.Second/2)) || s.from.After(o.to.Add(time.Second/2)) {
+			continue
+		}
+		mark := "  "
+		if s == o.a || s == o.b {
+			mark = "> "
+		}
+		fmt.Fprintln(&lines, mark+s.String())
+	}
+	return lines.String()
+}

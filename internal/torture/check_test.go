@@ -81,19 +81,31 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// allowed: one of the two had lost the lock, and knew it, or would have known it, within the bound.
-func (o overlap) allowed() bool { return o.a.excuses(o.from) || o.b.excuses(o.from) }
+// allowed: one of the two had lost the lock, and was told, or would have been, within its bound.
+func (o overlap) allowed() bool { return o.a.excused(o.from) || o.b.excused(o.from) }
 
-// excuses says whether s had lost the lock by from and was told within its bound. While it was stopped it did nothing.
-func (s *section) excuses(from time.Time) bool {
-	if s.result == kept {
-		return false
+// lateness is how long the holder that had lost the lock went on.
+func (o overlap) lateness() time.Duration {
+	switch {
+	case !o.a.excused(o.from):
+		return o.b.lateness(o.from)
+	case !o.b.excused(o.from):
+		return o.a.lateness(o.from)
 	}
+	return min(o.a.lateness(o.from), o.b.lateness(o.from))
+}
+
+func (s *section) excused(from time.Time) bool {
+	return s.result != kept && s.lateness(from) <= s.Bound+slack
+}
+
+// lateness is how long s went on after from. While its worker was stopped it did nothing.
+func (s *section) lateness(from time.Time) time.Duration {
 	late := s.to.Sub(from)
 	for _, stop := range s.stops {
 		late -= common(span{from, s.to}, stop)
 	}
-	return late <= s.Bound+slack
+	return late
 }
 
 func common(a, b span) time.Duration {

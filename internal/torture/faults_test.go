@@ -32,6 +32,11 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
+// breathe is between two faults.
+func breathe(ctx context.Context, r *rand.Rand) {
+	wait(ctx, between(r, 50*time.Millisecond, 700*time.Millisecond))
+}
+
 func between(r *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(r.Int64N(int64(high-low)))
 }
@@ -39,7 +44,7 @@ func between(r *rand.Rand, low, high time.Duration) time.Duration {
 // strikeWorkers kills and stops workers until ctx ends. No worker is left stopped.
 func strikeWorkers(ctx context.Context, f *fleet, r *rand.Rand) counts {
 	done := counts{}
-	for wait(ctx, between(r, 100*time.Millisecond, time.Second)); ctx.Err() == nil; wait(ctx, between(r, 100*time.Millisecond, time.Second)) {
+	for breathe(ctx, r); ctx.Err() == nil; breathe(ctx, r) {
 		i := r.IntN(workers)
 		switch n := r.IntN(10); {
 		case n < 5:
@@ -59,7 +64,7 @@ func strikeWorkers(ctx context.Context, f *fleet, r *rand.Rand) counts {
 // strikeServer disturbs server and network until ctx ends, and leaves both as they should be.
 func strikeServer(ctx context.Context, t testing.TB, s *testbed.Server, proxy *testbed.Proxy, r *rand.Rand) counts {
 	done := counts{}
-	for wait(ctx, between(r, 100*time.Millisecond, time.Second)); ctx.Err() == nil; wait(ctx, between(r, 100*time.Millisecond, time.Second)) {
+	for breathe(ctx, r); ctx.Err() == nil; breathe(ctx, r) {
 		switch n := r.IntN(20); {
 		case n < 7:
 			if killSession(t, s) {

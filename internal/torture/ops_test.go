@@ -60,11 +60,18 @@ func (t *task) patience() time.Duration {
 	if t.r.IntN(4) == 0 {
 		return time.Duration(t.r.IntN(30_000)) * time.Microsecond
 	}
-	return time.Duration(1000+t.r.IntN(2000)) * time.Millisecond
+	return time.Duration(500+t.r.IntN(1000)) * time.Millisecond
 }
 
-// think makes room for other processes: a loop of refusals would only heat the machine.
-func (t *task) think() { time.Sleep(time.Duration(t.r.IntN(10_000)) * time.Microsecond) }
+// think makes room for other processes: a loop of refusals, or of failures while the server is away, would only heat
+// the machine.
+func (t *task) think() {
+	most := 10 * time.Millisecond
+	if t.Result == failed {
+		most *= 10
+	}
+	time.Sleep(time.Duration(t.r.Int64N(int64(most))))
+}
 
 func (t *task) try(ctx context.Context, op string, l sqllock.Locker) {
 	t.Op = op

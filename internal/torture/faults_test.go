@@ -90,7 +90,7 @@ func strikeServer(ctx context.Context, t testing.TB, s *testbed.Server, proxy *t
 			silent(ctx, proxy, between(r, keepalive, silence))
 		default:
 			done["network silent past the silence bound"]++
-			silent(ctx, proxy, between(r, silence, 2*silence))
+			silent(ctx, proxy, between(r, silence, 3*silence))
 		}
 	}
 	return done

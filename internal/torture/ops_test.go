@@ -165,14 +165,18 @@ func (t *task) section(ctx context.Context) {
 	t.Section = t.sections.Add(1)
 	t.note("enter", time.Now())
 	length := time.Duration(t.r.IntN(20_000)) * time.Microsecond
-	if t.r.IntN(20) == 0 {
+	switch t.r.IntN(60) {
+	case 0, 1, 2:
 		length *= 60 // a fault comes in the middle
+	case 3:
+		length *= 300 // one who is not told goes on for longer than the bound
 	}
 	over := time.NewTimer(length)
 	defer over.Stop()
 	select {
 	case <-over.C:
 	case <-ctx.Done():
+	case <-t.stopping:
 	}
 	at := time.Now() // before the look: held until then if the end has not been told
 	t.Told = ctx.Err() != nil

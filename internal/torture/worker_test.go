@@ -50,6 +50,7 @@ type worker struct {
 	readers   sqllock.Locker // the same one's shared locks; nil on MySQL
 	dedicated locker         // a pin for each lock
 	ledger    *jobs.Ledger
+	stopping  <-chan struct{} // closed when the work is over
 }
 
 func newWorker() (*worker, error) {
@@ -105,6 +106,7 @@ func workerMain() error {
 }
 
 func (w *worker) work(ctx context.Context, seed uint64) {
+	w.stopping = ctx.Done()
 	var all sync.WaitGroup
 	for i := range loops {
 		all.Go(func() {

@@ -30,7 +30,7 @@ plant turn turn.go 's/^\tt, w, held := l.join(g, op)$/\treturn false, nil\n&/'
 # A refusal in a batch counts as a grant.
 plant batch pgbatch.go "s/^\t\tcase '0':\$/\t\tcase '0':\n\t\t\tif r.op == opTry {\n\t\t\t\tr.said = saidYes\n\t\t\t\tcontinue\n\t\t\t}/"
 # The session's end is noticed, and its holders are not told.
-plant loss pin_watch.go 's/^\t\tg.lose(p.err)$//'
+plant loss pin_watch.go 's/^\t\tg.lose(p.err)$/\t\t_ = g/'
 # The holder waits for an answer for longer than the server keeps its lock.
 plant silence lockeroption.go 's/^\tc.timeout = min(maxTimeout, .*$/\tc.timeout = maxTimeout/'
 # The ledger runs a slot that has succeeded.

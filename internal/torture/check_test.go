@@ -17,12 +17,13 @@ type section struct {
 	from, to time.Time // it thought to hold the key at least that long
 	result   string    // kept or lost
 	told     bool
-	stops    []span
+	stops    []span // of its worker
+	faults   []span // of the server and the network
 }
 
 // sections puts the events of one worker together, and counts its operations. A holder that was killed is judged until
 // then, as one that was not told yet.
-func (p *process) sections(events []event) (all []*section, ops counts) {
+func (p *process) sections(events []event, faults []span) (all []*section, ops counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ops = counts{}
@@ -31,7 +32,7 @@ func (p *process) sections(events []event) (all []*section, ops counts) {
 		s := open[e.Section]
 		switch {
 		case e.Kind == "enter":
-			s = &section{event: e, who: p.name, from: e.At, to: e.At, result: lost, stops: p.stops}
+			s = &section{event: e, who: p.name, from: e.At, to: e.At, result: lost, stops: p.stops, faults: faults}
 			if p.killed.After(e.At) {
 				s.to = p.killed
 			}
@@ -96,7 +97,14 @@ func (o overlap) lateness() time.Duration {
 }
 
 func (s *section) excused(from time.Time) bool {
-	return s.result != kept && s.lateness(from) <= s.Bound+slack
+	return s.result != kept && s.struck(from) && s.lateness(from) <= s.Bound+slack
+}
+
+// struck: only a fault takes a lock away, between the grant and the time when another has it.
+func (s *section) struck(by time.Time) bool {
+	const entering = 100 * time.Millisecond // may pass from the grant to the section
+	hits := func(fault span) bool { return !fault.from.After(by) && fault.to.Add(entering).After(s.from) }
+	return slices.ContainsFunc(s.stops, hits) || slices.ContainsFunc(s.faults, hits)
 }
 
 // lateness is how long s went on after from. While its worker was stopped it did nothing.

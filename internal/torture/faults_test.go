@@ -61,10 +61,11 @@ func strikeWorkers(ctx context.Context, f *fleet, r *rand.Rand) counts {
 	return done
 }
 
-// strikeServer disturbs server and network until ctx ends, and leaves both as they should be.
-func strikeServer(ctx context.Context, t testing.TB, s *testbed.Server, proxy *testbed.Proxy, r *rand.Rand) counts {
-	done := counts{}
+// strikeServer disturbs server and network until ctx ends, and leaves both as they should be. It returns also when.
+func strikeServer(ctx context.Context, t testing.TB, s *testbed.Server, proxy *testbed.Proxy, r *rand.Rand) (done counts, faults []span) {
+	done = counts{}
 	for breathe(ctx, r); ctx.Err() == nil; breathe(ctx, r) {
+		from := time.Now()
 		switch n := r.IntN(20); {
 		case n < 7:
 			if killSession(t, s) {
@@ -92,8 +93,9 @@ func strikeServer(ctx context.Context, t testing.TB, s *testbed.Server, proxy *t
 			done["network silent past the silence bound"]++
 			silent(ctx, proxy, between(r, silence, 3*silence))
 		}
+		faults = append(faults, span{from, time.Now()})
 	}
-	return done
+	return done, faults
 }
 
 func silent(ctx context.Context, proxy *testbed.Proxy, d time.Duration) {

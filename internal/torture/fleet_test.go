@@ -25,13 +25,13 @@ type process struct {
 	says    *bufio.Scanner
 
 	mu     sync.Mutex
-	stops  []span    // guarded by mu: when it stood still
+	stops  []span    // guarded by mu: when it stood still, or was being killed
 	killed time.Time // guarded by mu: just before; zero if it was not
 }
 
 type span struct{ from, to time.Time }
 
-// A fleet is all workers of one run. Only one goroutine acts on it.
+// A fleet is all workers of one run. Only one goroutine strikes it.
 type fleet struct {
 	t       testing.TB
 	seed    uint64
@@ -40,6 +40,7 @@ type fleet struct {
 	dsn     string
 	alive   []*process
 	all     []*process
+	faults  []span // of server and network, which strike all
 }
 
 func startFleet(t testing.TB, seed uint64, dsn string, drivers ...string) *fleet {
@@ -105,6 +106,7 @@ func (f *fleet) kill(i int) {
 	p.killed = time.Now()
 	p.mu.Unlock()
 	p.end()
+	p.stood(p.killed)
 	f.alive[i] = f.start(f.drivers[i%len(f.drivers)])
 }
 
@@ -119,9 +121,13 @@ func (f *fleet) freeze(i int, wait func()) {
 	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		f.t.Error(err)
 	}
+	p.stood(from)
+}
+
+func (p *process) stood(from time.Time) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.stops = append(p.stops, span{from, time.Now()})
-	p.mu.Unlock()
 }
 
 // order tells every worker something and waits for what they answer; a worker that does not answer shows its stacks.

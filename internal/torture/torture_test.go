@@ -94,7 +94,8 @@ func attack(t *testing.T, f *fleet, s *testbed.Server, proxy *testbed.Proxy, len
 	defer cancel()
 	onWorkers := make(chan counts)
 	go func() { onWorkers <- strikeWorkers(ctx, f, rand.New(rand.NewPCG(f.seed, 1))) }()
-	faults := strikeServer(ctx, t, s, proxy, rand.New(rand.NewPCG(f.seed, 2)))
+	faults, when := strikeServer(ctx, t, s, proxy, rand.New(rand.NewPCG(f.seed, 2)))
+	f.faults = when
 	faults.add(<-onWorkers)
 	report(t, "faults", faults)
 }
@@ -137,7 +138,7 @@ func judge(t *testing.T, f *fleet, ledger *jobs.Ledger) {
 	var all []*section
 	ops := counts{}
 	for _, p := range f.all {
-		sections, n := p.sections(readJournal(t, p.journal))
+		sections, n := p.sections(readJournal(t, p.journal), f.faults)
 		all = append(all, sections...)
 		ops.add(n)
 	}

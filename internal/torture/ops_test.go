@@ -30,7 +30,7 @@ type task struct {
 // one does something at random.
 func (w *worker) one(r *rand.Rand) {
 	k := "k" + strconv.Itoa(r.IntN(keys))
-	t := &task{worker: w, r: r, event: event{Key: k, Bound: w.shared.LossBound()}}
+	t := &task{worker: w, r: r, event: event{Key: k, Bound: promised}}
 	ctx, cancel := context.WithTimeout(context.Background(), t.patience())
 	defer cancel()
 	switch n := r.IntN(100); {

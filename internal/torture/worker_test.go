@@ -31,6 +31,7 @@ const (
 const (
 	keepalive = 300 * time.Millisecond
 	silence   = 2 * time.Second
+	promised  = keepalive + (silence-keepalive)/2 // the documentation's words for when a holder is told at the latest
 	loops     = 6  // goroutines of a worker that use locks
 	poolSize  = 12 // dedicated pins and waiters need one connection each
 )
@@ -38,7 +39,6 @@ const (
 type locker interface {
 	sqllock.Locker
 	Close() error
-	LossBound() time.Duration
 }
 
 // A worker is a process with one pool, on which its loops use every kind of lock.

@@ -32,8 +32,8 @@ const (
 	keepalive = 300 * time.Millisecond
 	silence   = 2 * time.Second
 	promised  = keepalive + (silence-keepalive)/2 // the documentation's words for when a holder is told at the latest
-	loops     = 6  // goroutines of a worker that use locks
-	poolSize  = 12 // dedicated pins and waiters need one connection each
+	loops     = 6                                 // goroutines of a worker that use locks
+	poolSize  = 12                                // dedicated pins and waiters need one connection each
 )
 
 type locker interface {

@@ -111,7 +111,7 @@ func (s *section) struck(by time.Time) bool {
 func (s *section) lateness(from time.Time) time.Duration {
 	late := s.to.Sub(from)
 	for _, stop := range s.stops {
-		late -= common(span{from, s.to}, stop)
+		late -= common(span{from: from, to: s.to}, stop)
 	}
 	return late
 }
@@ -149,11 +149,12 @@ func byKey(all []*section) map[string][]*section {
 	return keys
 }
 
-// timeline shows what happened to the key around an overlap.
+// timeline shows what happened to the key around an overlap, and the faults that struck its holders.
 func timeline(sections []*section, o overlap) string {
+	around := span{from: o.from.Add(-time.Second / 2), to: o.to.Add(time.Second / 2)}
 	var lines strings.Builder
 	for _, s := range sections {
-		if s.to.Before(o.from.Add(-time.Second/2)) || s.from.After(o.to.Add(time.Second/2)) {
+		if common(span{from: s.from, to: s.to}, around) == 0 {
 			continue
 		}
 		mark := "  "
@@ -161,6 +162,14 @@ func timeline(sections []*section, o overlap) string {
 			mark = "> "
 		}
 		fmt.Fprintln(&lines, mark+s.String())
+	}
+	around.from = around.from.Add(-2 * time.Second)
+	for _, faults := range [][]span{o.a.faults, o.a.stops, o.b.stops} {
+		for _, f := range faults {
+			if common(f, around) > 0 {
+				fmt.Fprintf(&lines, "! %s - %s  %s\n", f.from.Format("05.000000"), f.to.Format("05.000000"), f.what)
+			}
+		}
 	}
 	return lines.String()
 }

@@ -65,35 +65,37 @@ func strikeWorkers(ctx context.Context, f *fleet, r *rand.Rand) counts {
 func strikeServer(ctx context.Context, t testing.TB, s *testbed.Server, proxy *testbed.Proxy, r *rand.Rand) (done counts, faults []span) {
 	done = counts{}
 	for breathe(ctx, r); ctx.Err() == nil; breathe(ctx, r) {
-		from := time.Now()
+		from, what := time.Now(), ""
 		switch n := r.IntN(20); {
 		case n < 7:
-			if killSession(t, s) {
-				done["session killed"]++
+			what = "session killed"
+			if !killSession(t, s) {
+				what = "no session killed"
 			}
 		case n < 8:
-			done["server restarted, fast"]++
+			what = "server restarted, fast"
 			s.Restart(t)
 		case n < 9:
-			done["server restarted, immediate"]++
+			what = "server restarted, immediate"
 			s.Stop(t, "immediate")
 			s.Restart(t)
 		case n < 13:
-			done["connections cut"]++
+			what = "connections cut"
 			proxy.Cut()
 		case n < 16:
-			done["network delayed"]++
+			what = "network delayed"
 			proxy.Delay(between(r, time.Millisecond, 400*time.Millisecond))
 			wait(ctx, between(r, 100*time.Millisecond, time.Second))
 			proxy.Delay(0)
 		case n < 18:
-			done["network silent past the keepalive"]++
+			what = "network silent past the keepalive"
 			silent(ctx, proxy, between(r, keepalive, silence))
 		default:
-			done["network silent past the silence bound"]++
+			what = "network silent past the silence bound"
 			silent(ctx, proxy, between(r, silence, 3*silence))
 		}
-		faults = append(faults, span{from, time.Now()})
+		done[what]++
+		faults = append(faults, span{from, time.Now(), what})
 	}
 	return done, faults
 }

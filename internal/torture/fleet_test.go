@@ -29,7 +29,10 @@ type process struct {
 	killed time.Time // guarded by mu: just before; zero if it was not
 }
 
-type span struct{ from, to time.Time }
+type span struct {
+	from, to time.Time
+	what     string
+}
 
 // A fleet is all workers of one run. Only one goroutine strikes it.
 type fleet struct {
@@ -106,7 +109,7 @@ func (f *fleet) kill(i int) {
 	p.killed = time.Now()
 	p.mu.Unlock()
 	p.end()
-	p.stood(p.killed)
+	p.stood(p.killed, "killed")
 	f.alive[i] = f.start(f.drivers[i%len(f.drivers)])
 }
 
@@ -121,13 +124,13 @@ func (f *fleet) freeze(i int, wait func()) {
 	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		f.t.Error(err)
 	}
-	p.stood(from)
+	p.stood(from, "stopped")
 }
 
-func (p *process) stood(from time.Time) {
+func (p *process) stood(from time.Time, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stops = append(p.stops, span{from, time.Now()})
+	p.stops = append(p.stops, span{from, time.Now(), what})
 }
 
 // order tells every worker something and waits for what they answer; a worker that does not answer shows its stacks.

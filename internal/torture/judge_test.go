@@ -12,7 +12,7 @@ func TestOverlapAllowed(t *testing.T) {
 	holder := func(from, to int, result string, stops ...span) *section {
 		return &section{event: event{Bound: time.Second}, from: at(from), to: at(to), result: result, stops: stops}
 	}
-	hit := span{at(50), at(60)}
+	hit := span{from: at(50), to: at(60)}
 	for _, c := range []struct {
 		name    string
 		a, b    *section
@@ -25,8 +25,8 @@ func TestOverlapAllowed(t *testing.T) {
 		{"the first lost it by a fault", holder(0, 100, lost), holder(90, 200, kept), []span{hit}, true, true},
 		{"the first lost it by itself", holder(0, 100, lost), holder(90, 200, kept), nil, true, false},
 		{"the first was told too late", holder(0, 2000, lost), holder(90, 3000, kept), []span{hit}, true, false},
-		{"the first was stopped", holder(0, 2000, lost, span{at(50), at(1990)}), holder(1500, 3000, kept), nil, true, true},
-		{"stopped on the way in", holder(0, 500, kept), holder(400, 410, lost, span{at(-1000), at(395)}), nil, true, true},
+		{"the first was stopped", holder(0, 2000, lost, span{from: at(50), to: at(1990)}), holder(1500, 3000, kept), nil, true, true},
+		{"stopped on the way in", holder(0, 500, kept), holder(400, 410, lost, span{from: at(-1000), to: at(395)}), nil, true, true},
 	} {
 		c.a.faults, c.b.faults = c.network, c.network
 		all := overlaps([]*section{c.a, c.b})

@@ -42,7 +42,7 @@ func (p *process) sections(events []event, faults []span) (all []*section, ops c
 		default:
 			ops[e.Op+": "+e.Result]++
 			if s != nil {
-				s.result = e.Result
+				s.result, s.Error = e.Result, e.Error
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func (s *section) String() string {
 	if s.Shared {
 		name += " (shared)"
 	}
-	return fmt.Sprintf("%s - %s  %-4s told %-5v %s %d: %s", s.from.Format("05.000000"), s.to.Format("05.000000"), s.result, s.told, s.who, s.Section, name)
+	return fmt.Sprintf("%s - %s  %-4s told %-5v %s %d: %s %s", s.from.Format("05.000000"), s.to.Format("05.000000"), s.result, s.told, s.who, s.Section, name, s.Error)
 }
 
 // An overlap is of two holders who exclude each other.

@@ -23,6 +23,7 @@ type event struct {
 	Bound   time.Duration `json:",omitempty"` // within which the holder must be told of a loss
 	Told    bool          `json:",omitempty"` // leave: its context had ended
 	Result  string        `json:",omitempty"` // end
+	Error   string        `json:",omitempty"` // end: why it was lost
 }
 
 // How an operation ends.

@@ -203,6 +203,7 @@ func (t *task) end(err error) {
 	case err == nil, err == errJob: //nolint:errorlint // the very one: Run joins what the release returned
 		t.finish(kept)
 	default:
+		t.Error = err.Error()
 		t.finish(lost)
 	}
 }

@@ -18,7 +18,7 @@ plant() {
   if (cd "$copy/tree" && go test ./internal/torture -count=1 -v -run TestTorture "-torture.length=$length" "-torture.server=$server") >"$copy/log" 2>&1; then
     echo "$1: MISSED"
   else
-    echo "$1: caught: $(grep -m1 -oE '(key .* two holders|left over:  .*|still held after|slot .* succeeded [0-9]+ times|one token for two)' "$copy/log" || tail -n 3 "$copy/log")"
+    echo "$1: caught: $(grep -m1 -oE '(key .* two holders|left over:  .*|still held after|slot .* succeeded [0-9]+ times|one token for two|no job ran)' "$copy/log" || tail -n 3 "$copy/log")"
   fi
   grep -o 'seed [0-9]*' "$copy/log" | head -n 1
 }

@@ -206,6 +206,9 @@ func judgeLedger(t *testing.T, all []*section, ledger *jobs.Ledger) {
 			t.Errorf("slot %s succeeded %d times", slot, n)
 		}
 	}
+	if runs == 0 && *length >= 15*time.Second {
+		t.Error("no job ran")
+	}
 	t.Logf("ledger: %d runs of %d slots: %s", runs, len(rows), statuses)
 }
 

@@ -3,11 +3,12 @@
 MODULES     := $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path '*/.*/*' | sort))
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
+LENGTH      ?= 2m
 
 # each runs a command in every module: the library's, and those of the examples and benchmarks.
 each = @set -e; for m in $(MODULES); do echo "$$m: $(1)"; (cd $$m && $(1)); done
 
-.PHONY: build lint test bench fuzz servers
+.PHONY: build lint test bench fuzz torture servers
 
 build:
 	$(call each,go build ./...)
@@ -32,6 +33,10 @@ bench:
 
 fuzz:
 	scripts/fuzz.sh $(FUZZTIME)
+
+# All that the parts promise, while workers, servers and network fail at random: docs/proof.md.
+torture:
+	go test ./internal/torture -count=1 -v -timeout=0 -torture.length=$(LENGTH)
 
 servers:
 	scripts/servers.sh

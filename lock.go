@@ -53,7 +53,8 @@ func (l *Lock) Token() int64 { return l.grant.token }
 // Release ends the context and gives the key up. It depends on no context of the caller's and blocks for a bounded
 // time. It returns nil if the key was held until now, and ErrLost if it had been lost: the work was then not protected
 // to its end. Whatever it returns, the key is not held afterwards: a session that cannot confirm the release is
-// ended. Concurrent and later calls return what the first returned.
+// ended. Concurrent and later calls return what the first returned. A key that other goroutines of the process share, or
+// wait for, can stay with the session without the server being asked: nil then says only that no loss was known.
 func (l *Lock) Release() error {
 	l.clean.Stop()
 	err := l.grant.release()

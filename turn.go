@@ -131,6 +131,7 @@ func (l *locker) passOn(g *grant) bool {
 		}
 		t.n--
 	case !l.handsOn(t) || !g.pin.swap(g, t.waiting[0].grant):
+		t.pin = nil // nobody may come to share what is about to be released
 		return false
 	default:
 		t.n--

@@ -233,3 +233,19 @@ func TestLossEndsTurns(t *testing.T) {
 		}
 	})
 }
+
+// Between the last sharer's release and the server's answer nobody may join it: the server may have released the key.
+func TestNobodySharesAKeyThatIsBeingReleased(t *testing.T) {
+	l := newTurnLine(t)
+	last := l.holds(true)
+	if l.passOn(last) {
+		t.Fatal("passed on to nobody")
+	}
+	if held, err := l.enter(context.Background(), opTry, l.grant(true)); held || !errors.Is(err, ErrHeld) {
+		t.Errorf("a try while the key is being released: held %v, %v", held, err)
+	}
+	l.leave(last)
+	if held, err := l.enter(context.Background(), opTry, l.grant(true)); held || err != nil {
+		t.Errorf("a try afterwards: held %v, %v", held, err)
+	}
+}

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Plants one bug after another in a copy of the library and says whether the torture run catches it: an attack that
+# cannot fail proves nothing. Usage: scripts/plant.sh [length [server [name]]]
+set -eu
+length=${1:-15s} server=${2:-PostgreSQL} chosen=${3:-}
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+
+# plant NAME FILE SED-EXPRESSION: the expression must change the file, and the copy must still build.
+plant() {
+  [ -z "$chosen" ] || [ "$chosen" = "$1" ] || return 0
+  rm -rf "$copy/tree" && mkdir "$copy/tree" && git archive HEAD | tar -x -C "$copy/tree"
+  sed -i "$3" "$copy/tree/$2"
+  if git show "HEAD:$2" | cmp -s - "$copy/tree/$2"; then
+    echo "$1: the bug does not fit into $2" && exit 1
+  fi
+  (cd "$copy/tree" && go build ./...)
+  if (cd "$copy/tree" && go test ./internal/torture -count=1 -v -run TestTorture "-torture.length=$length" "-torture.server=$server") >"$copy/log" 2>&1; then
+    echo "$1: MISSED"
+  else
+    echo "$1: caught: $(grep -m1 -oE '(key .* two holders|left over:  .*|still held after|slot .* succeeded [0-9]+ times|one token for two|no job ran)' "$copy/log" || tail -n 3 "$copy/log")"
+  fi
+  grep -o 'seed [0-9]*' "$copy/log" | head -n 1
+}
+
+# The release never reaches the session.
+plant release turn.go 's/^\terr := g.pin.ask(context.Background(), opRelease, g)$/\tvar err error/'
+# Goroutines of one process do not keep each other out.
+plant turn turn.go 's/^\tt, w, held := l.join(g, op)$/\treturn false, nil\n&/'
+# A refusal in a batch counts as a grant.
+plant batch pgbatch.go "s/^\t\tcase '0':\$/\t\tcase '0':\n\t\t\tif r.op == opTry {\n\t\t\t\tr.said = saidYes\n\t\t\t\tcontinue\n\t\t\t}/"
+# The session's end is noticed, and its holders are not told.
+plant loss pin_watch.go 's/^\t\tg.lose(p.err)$/\t\t_ = g/'
+# The holder waits for an answer for longer than the server keeps its lock.
+plant silence lockeroption.go 's/^\tc.timeout = min(maxTimeout, .*$/\tc.timeout = maxTimeout/'
+# The ledger runs a slot that has succeeded.
+plant ledger jobs/once.go 's/^\tcase seen.status == StatusSucceeded || seen.status == StatusClaimed:$/\tcase seen.status == StatusClaimed:/'
+# Two runs of a job get one token.
+plant token jobs/once.go 's/Token: seen.top + 1/Token: seen.top/'

@@ -113,6 +113,8 @@ func (c stmtCase) check(t *testing.T, r *rig, exec bool) {
 	pin := r.pin()
 	failed := false
 	for _, text := range c.Run {
+		// the names of prepared transactions are the server's: stacks that run side by side need their own
+		text = strings.Replace(text, "PREPARE TRANSACTION '", "PREPARE TRANSACTION '"+r.stack.name+" ", 1)
 		if err := c.send(pin, text, exec); err != nil {
 			failed = true
 			if !c.Fails && c.Verdict != "either" {

@@ -46,7 +46,7 @@
 //   - driver.go: Wrap, WrapConnector, OpenDB; conn.go: the guarded connection and its direct lane
 //   - prefilter.go, lexer.go, statement.go: statement text -> what it may do to the session's locks
 //   - lane.go, observation.go, laterresults.go: the observed lane, where one statement's result is followed
-//   - holdtable.go, settle.go: what one physical connection holds
+//   - holdtable.go, holdchange.go, settle.go: what one physical connection holds
 //   - leakguard.go, session.go: keep or discard; the few statements of the guard's own
 //   - report.go, pool.go, option.go: what users see and set
 //   - key.go, lock.go, locker.go, lockeroption.go: keys, Lock and Run, what both databases' lockers share

@@ -75,9 +75,12 @@ func (r *request) waits() bool { return r.op == opWait }
 
 // dropUnwanted returns the requests without those that were given up meanwhile.
 func (p *pin) dropUnwanted(batch []*request) []*request {
+	if !slices.ContainsFunc(batch, (*request).unwanted) {
+		return batch
+	}
 	wanted := make([]*request, 0, len(batch))
 	for _, r := range batch {
-		if r.op != opRelease && r.state.Load() != open {
+		if r.unwanted() {
 			r.err = context.Canceled
 		} else {
 			wanted = append(wanted, r)
@@ -85,6 +88,8 @@ func (p *pin) dropUnwanted(batch []*request) []*request {
 	}
 	return wanted
 }
+
+func (r *request) unwanted() bool { return r.op != opRelease && r.state.Load() != open }
 
 // doTogether makes all calls in one statement. Where that leaves a doubt, the request is dealt with alone.
 func (p *pin) doTogether(batch []*request) (fatal error) {

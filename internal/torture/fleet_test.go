@@ -12,17 +12,19 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sqllock/sqllock/internal/testbed"
 )
 
 const workers = 4
 
 // A process is a worker as the test sees it.
 type process struct {
-	name    string
-	journal string
-	cmd     *exec.Cmd
-	orders  io.WriteCloser
-	says    *bufio.Scanner
+	name   string
+	log    string // the file of what it complains about
+	cmd    *exec.Cmd
+	orders io.WriteCloser
+	says   *bufio.Scanner
 
 	mu     sync.Mutex
 	stops  []span    // guarded by mu: when it stood still, or was being killed
@@ -41,13 +43,14 @@ type fleet struct {
 	folder  string
 	drivers []string
 	dsn     string
+	witness *testbed.Server
 	alive   []*process
 	all     []*process
 	faults  []span // of server and network, which strike all
 }
 
 func startFleet(t testing.TB, seed uint64, dsn string, drivers ...string) *fleet {
-	f := &fleet{t: t, seed: seed, folder: t.TempDir(), dsn: dsn, drivers: drivers}
+	f := &fleet{t: t, seed: seed, folder: t.TempDir(), dsn: dsn, witness: newWitness(t), drivers: drivers}
 	for i := range workers {
 		f.alive = append(f.alive, f.start(drivers[i%len(drivers)]))
 	}
@@ -56,11 +59,11 @@ func startFleet(t testing.TB, seed uint64, dsn string, drivers ...string) *fleet
 
 func (f *fleet) start(driver string) *process {
 	p := &process{name: fmt.Sprintf("worker %d (%s)", len(f.all)+1, driver)}
-	p.journal = filepath.Join(f.folder, fmt.Sprint(len(f.all)+1))
+	p.log = filepath.Join(f.folder, fmt.Sprint(len(f.all)+1))
 	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = append(os.Environ(), envDriver+"="+driver, envDSN+"="+f.dsn, envJournal+"="+p.journal,
+	p.cmd.Env = append(os.Environ(), envDriver+"="+driver, envDSN+"="+f.dsn, envName+"="+p.name, envWitness+"="+f.witness.DSN(),
 		fmt.Sprintf("%s=%d", envSeed, f.seed+uint64(len(f.all))))
-	log, err := os.Create(p.journal + ".stderr")
+	log, err := os.Create(p.log)
 	if err != nil {
 		f.t.Error(err)
 		return p
@@ -93,7 +96,7 @@ func (p *process) line() string {
 
 // stderr is what the worker had to complain about, cut.
 func (p *process) stderr() string {
-	text, _ := os.ReadFile(p.journal + ".stderr")
+	text, _ := os.ReadFile(p.log)
 	return string(text[max(0, len(text)-20_000):])
 }
 

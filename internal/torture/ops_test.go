@@ -185,7 +185,7 @@ func (t *task) section(ctx context.Context) {
 
 func (t *task) note(kind string, at time.Time) {
 	t.Kind, t.At = kind, at
-	t.write(t.event)
+	t.tell(t.event)
 }
 
 func (t *task) finish(result string) {

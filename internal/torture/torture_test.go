@@ -34,16 +34,17 @@ func TestMain(m *testing.M) {
 	testbed.Main(m)
 }
 
-// The servers commit to the operating system, so that what they confirmed survives that they are killed.
+// The servers commit to the operating system, so that what they confirmed survives that they are killed. They are small,
+// so that an attack can fill them.
 var targets = []struct {
 	kind    string
 	start   func(testing.TB, ...string) *testbed.Server
-	setting string
+	setting []string
 	drivers []string // every other worker has a guarded pool
 }{
-	{testbed.KindPostgres, testbed.StartPostgres, "synchronous_commit=on", []string{"pgx-sqllock", "pgx", "pgx-sqllock", "postgres"}},
-	{testbed.KindMySQL, testbed.StartMySQL, "--innodb-flush-log-at-trx-commit=2", []string{"mysql-sqllock", "mysql"}},
-	{testbed.KindMariaDB, testbed.StartMariaDB, "--innodb-flush-log-at-trx-commit=2", []string{"mysql-sqllock", "mysql"}},
+	{testbed.KindPostgres, testbed.StartPostgres, []string{"synchronous_commit=on", "max_connections=90", "max_locks_per_transaction=16"}, []string{"pgx-sqllock", "pgx", "pgx-sqllock", "postgres"}},
+	{testbed.KindMySQL, testbed.StartMySQL, []string{"--innodb-flush-log-at-trx-commit=2", "--max-connections=90"}, []string{"mysql-sqllock", "mysql"}},
+	{testbed.KindMariaDB, testbed.StartMariaDB, []string{"--innodb-flush-log-at-trx-commit=2", "--max-connections=90"}, []string{"mysql-sqllock", "mysql"}},
 }
 
 func TestTorture(t *testing.T) {
@@ -60,7 +61,7 @@ func TestTorture(t *testing.T) {
 			continue
 		}
 		t.Run(target.kind, func(t *testing.T) {
-			s := target.start(t, target.setting)
+			s := target.start(t, target.setting...)
 			ledger := makeLedger(t, s)
 			proxy := testbed.NewProxy(t, s.Addr())
 			f := startFleet(t, *seed+uint64(i)<<32, s.Via(proxy).DSN(), target.drivers...)
@@ -72,13 +73,19 @@ func TestTorture(t *testing.T) {
 }
 
 func makeLedger(t *testing.T, s *testbed.Server) *jobs.Ledger {
-	db := s.Outside(t)
-	db.SetMaxIdleConns(0) // or it would be a session too many in the end
+	db := outside(t, s)
 	ledger := jobs.NewLedger(db, lockerOn(s, db))
 	if err := ledger.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return ledger
+}
+
+// outside keeps no connection, or it would be a session too many in the end.
+func outside(t *testing.T, s *testbed.Server) *sql.DB {
+	db := s.Outside(t)
+	db.SetMaxIdleConns(0)
+	return db
 }
 
 func lockerOn(s *testbed.Server, db *sql.DB) sqllock.Locker {
@@ -94,10 +101,10 @@ func attack(t *testing.T, f *fleet, s *testbed.Server, proxy *testbed.Proxy, len
 	defer cancel()
 	onWorkers := make(chan counts)
 	go func() { onWorkers <- strikeWorkers(ctx, f, rand.New(rand.NewPCG(f.seed, 1))) }()
-	faults, when := strikeServer(ctx, t, s, proxy, rand.New(rand.NewPCG(f.seed, 2)))
+	done, when := (&siege{ctx: ctx, t: t, server: s, outside: outside(t, s), proxy: proxy, Rand: rand.New(rand.NewPCG(f.seed, 2))}).strikeServer()
 	f.faults = when
-	faults.add(<-onWorkers)
-	report(t, "faults", faults)
+	done.add(<-onWorkers)
+	report(t, "faults", done)
 }
 
 // quiet lets the workers come to rest: nothing may be held then, and nothing left when they end.
@@ -136,9 +143,9 @@ func sessions(t *testing.T, s *testbed.Server) (n int) {
 // judge reads what the workers wrote down.
 func judge(t *testing.T, f *fleet, ledger *jobs.Ledger) {
 	var all []*section
-	ops := counts{}
+	ops, events := counts{}, told(t, f.witness)
 	for _, p := range f.all {
-		sections, n := p.sections(readJournal(t, p.journal), f.faults)
+		sections, n := p.sections(events[p.name], f.faults)
 		all = append(all, sections...)
 		ops.add(n)
 	}

@@ -24,7 +24,8 @@ import (
 const (
 	envDriver  = "SQLLOCK_TORTURE_DRIVER"
 	envDSN     = "SQLLOCK_TORTURE_DSN"
-	envJournal = "SQLLOCK_TORTURE_JOURNAL"
+	envName    = "SQLLOCK_TORTURE_NAME"
+	envWitness = "SQLLOCK_TORTURE_WITNESS"
 	envSeed    = "SQLLOCK_TORTURE_SEED"
 )
 
@@ -43,7 +44,7 @@ type locker interface {
 
 // A worker is a process with one pool, on which its loops use every kind of lock.
 type worker struct {
-	journal
+	*witness
 	db        *sql.DB
 	postgres  bool
 	shared    locker         // many locks on one pin
@@ -53,18 +54,14 @@ type worker struct {
 	stopping  <-chan struct{} // closed when the work is over
 }
 
-func newWorker() (*worker, error) {
-	file, err := os.OpenFile(os.Getenv(envJournal), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
+func newWorker(witness *witness) (*worker, error) {
 	driver := os.Getenv(envDriver)
 	db, err := sql.Open(driver, os.Getenv(envDSN))
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(poolSize)
-	w := &worker{journal: journal{file: file}, db: db, postgres: driver[0] == 'p'}
+	w := &worker{witness: witness, db: db, postgres: driver[0] == 'p'}
 	options := []sqllock.LockerOption{sqllock.WithKeepalive(keepalive), sqllock.WithSilenceBound(silence)}
 	if w.postgres {
 		l := sqllock.NewPostgres(db, options...)
@@ -81,8 +78,12 @@ func newWorker() (*worker, error) {
 // workerMain works until the test says "quiet", is idle until it says "end", and then ends in good order. A test that
 // has gone ends it, too.
 func workerMain() error {
+	witness, err := openWitness()
+	if err != nil {
+		return err
+	}
 	before := runtime.NumGoroutine()
-	w, err := newWorker()
+	w, err := newWorker(witness)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (p *process) sections(events []event, faults []span) (all []*section, ops c
 			}
 			open[e.Section], all = s, append(all, s)
 		case e.Kind == "leave":
-			s.to, s.told = e.At, e.Told
+			s.to, s.told, s.Fenced = e.At, e.Told, e.Fenced
 		default:
 			ops[e.Op+": "+e.Result]++
 			if s != nil {

@@ -27,4 +27,5 @@ const (
 	held    = "held"    // somebody else had it
 	skipped = "skipped" // the ledger had no need
 	failed  = "failed"  // nothing was acquired
+	done    = "done"    // what was wanted has been done, without a section
 )

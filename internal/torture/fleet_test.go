@@ -42,15 +42,21 @@ type fleet struct {
 	seed    uint64
 	folder  string
 	drivers []string
-	dsn     string
+	server  *testbed.Server // as the workers reach it
+	program string          // sqllock
 	witness *testbed.Server
 	alive   []*process
 	all     []*process
-	faults  []span // of server and network, which strike all
+	faults  []span    // of server and network, which strike all
+	calm    time.Time // when they ended
 }
 
-func startFleet(t testing.TB, seed uint64, dsn string, drivers ...string) *fleet {
-	f := &fleet{t: t, seed: seed, folder: t.TempDir(), dsn: dsn, witness: newWitness(t), drivers: drivers}
+func startFleet(t testing.TB, seed uint64, server *testbed.Server, drivers ...string) *fleet {
+	f := &fleet{t: t, seed: seed, folder: t.TempDir(), server: server, witness: newWitness(t), drivers: drivers}
+	f.program = buildCommand(t, f.folder)
+	if err := os.Mkdir(filepath.Join(f.folder, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for i := range workers {
 		f.alive = append(f.alive, f.start(drivers[i%len(drivers)]))
 	}
@@ -61,7 +67,8 @@ func (f *fleet) start(driver string) *process {
 	p := &process{name: fmt.Sprintf("worker %d (%s)", len(f.all)+1, driver)}
 	p.log = filepath.Join(f.folder, fmt.Sprint(len(f.all)+1))
 	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = append(os.Environ(), envDriver+"="+driver, envDSN+"="+f.dsn, envName+"="+p.name, envWitness+"="+f.witness.DSN(),
+	p.cmd.Env = append(os.Environ(), envDriver+"="+driver, envDSN+"="+f.server.DSN(), envName+"="+p.name, envWitness+"="+f.witness.DSN(),
+		envProgram+"="+f.program, "SQLLOCK_DSN="+f.server.DSN(), "TMPDIR="+filepath.Join(f.folder, "tmp"),
 		fmt.Sprintf("%s=%d", envSeed, f.seed+uint64(len(f.all))))
 	log, err := os.Create(p.log)
 	if err != nil {
@@ -150,6 +157,18 @@ func (f *fleet) order(order, answer string, within time.Duration) (left []string
 		if late.Stop(); line != answer {
 			left = append(left, fmt.Sprintf("%s does not answer %q but %q: %s", p.name, order, line, p.stderr()))
 		}
+	}
+	return left
+}
+
+// files are those that somebody has left in the folder for temporary ones.
+func (f *fleet) files() (left []string) {
+	entries, err := os.ReadDir(filepath.Join(f.folder, "tmp"))
+	if err != nil {
+		f.t.Error(err)
+	}
+	for _, e := range entries {
+		left = append(left, "file "+e.Name())
 	}
 	return left
 }

@@ -22,16 +22,23 @@ var (
 	only   = flag.String("torture.server", "", "the one server to attack: PostgreSQL, MySQL or MariaDB")
 )
 
-// TestMain runs a worker instead of the tests in a process that a test has started.
+// TestMain runs a worker, or what a worker has sqllock run, instead of the tests in a process that a test has started.
 func TestMain(m *testing.M) {
-	if os.Getenv(envDriver) != "" {
-		if err := workerMain(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	switch {
+	case os.Getenv(envSection) != "":
+		exit(commandMain())
+	case os.Getenv(envDriver) != "":
+		exit(workerMain())
 	}
 	testbed.Main(m)
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // The servers commit to the operating system, so that what they confirmed survives that they are killed. They are small,
@@ -64,7 +71,7 @@ func TestTorture(t *testing.T) {
 			s := target.start(t, target.setting...)
 			ledger := makeLedger(t, s)
 			proxy := testbed.NewProxy(t, s.Addr())
-			f := startFleet(t, *seed+uint64(i)<<32, s.Via(proxy).DSN(), target.drivers...)
+			f := startFleet(t, *seed+uint64(i)<<32, s.Via(proxy), target.drivers...)
 			attack(t, f, s, proxy, each)
 			quiet(t, f, s)
 			judge(t, f, ledger)
@@ -101,10 +108,12 @@ func attack(t *testing.T, f *fleet, s *testbed.Server, proxy *testbed.Proxy, len
 	defer cancel()
 	onWorkers := make(chan counts)
 	go func() { onWorkers <- strikeWorkers(ctx, f, rand.New(rand.NewPCG(f.seed, 1))) }()
-	done, when := (&siege{ctx: ctx, t: t, server: s, outside: outside(t, s), proxy: proxy, Rand: rand.New(rand.NewPCG(f.seed, 2))}).strikeServer()
+	struck, when := (&siege{ctx: ctx, t: t, server: s, outside: outside(t, s), proxy: proxy, Rand: rand.New(rand.NewPCG(f.seed, 2))}).strikeServer()
 	f.faults = when
-	done.add(<-onWorkers)
-	report(t, "faults", done)
+	struck.add(<-onWorkers)
+	report(t, "faults", struck)
+	f.calm = time.Now()
+	wait(t.Context(), calm)
 }
 
 // quiet lets the workers come to rest: nothing may be held then, and nothing left when they end.
@@ -118,6 +127,7 @@ func quiet(t *testing.T, f *fleet, s *testbed.Server) {
 	if n := sessions(t, s); n != 0 {
 		left = append(left, fmt.Sprintf("%d sessions on the server", n))
 	}
+	left = append(left, f.files()...)
 	t.Logf("left over: %d", len(left))
 	for _, l := range left {
 		t.Error("left over: ", l)
@@ -150,7 +160,9 @@ func judge(t *testing.T, f *fleet, ledger *jobs.Ledger) {
 		ops.add(n)
 	}
 	report(t, "operations", ops)
+	judgeLife(t, f, events)
 	judgeOverlaps(t, byKey(all))
+	judgeFence(t, all)
 	judgeLedger(t, all, ledger)
 }
 
@@ -178,6 +190,23 @@ func judgeOverlaps(t *testing.T, keys map[string][]*section) {
 	t.Logf("overlaps: %d, of which with a holder that had lost the lock: %d, told after at most %v; handed on after the loss: %d", total, allowed, longest, handedOn)
 }
 
+// judgeFence: the resource refuses only those who were superseded, and they must know.
+func judgeFence(t *testing.T, all []*section) {
+	written, refused := 0, 0
+	for _, s := range all {
+		switch {
+		case s.Token == 0:
+		case !s.Fenced:
+			written++
+		case s.result == kept || !s.struck(s.to):
+			t.Errorf("key %s: the fence refused a holder that had not lost the lock: token %d, %v", s.Key, s.Token, s)
+		default:
+			refused++
+		}
+	}
+	t.Logf("fenced writes: %d, of which refused: %d", written+refused, refused)
+}
+
 // judgeLedger compares the table with what the workers saw: each slot succeeded once at most, a slot whose success was
 // confirmed says so, and no two runs of a job have the same token.
 func judgeLedger(t *testing.T, all []*section, ledger *jobs.Ledger) {
@@ -190,7 +219,7 @@ func judgeLedger(t *testing.T, all []*section, ledger *jobs.Ledger) {
 		rows[fmt.Sprint(r.Job, " ", r.Slot.UnixMicro())] = r.Status
 		statuses[r.Status]++
 	}
-	done, tokens, runs := counts{}, map[string]*section{}, 0
+	succeeded, tokens, runs := counts{}, map[string]*section{}, 0
 	for _, s := range all {
 		if s.Job == "" {
 			continue
@@ -202,13 +231,13 @@ func judgeLedger(t *testing.T, all []*section, ledger *jobs.Ledger) {
 		}
 		tokens[token] = s
 		if s.result == kept {
-			done[slot]++
+			succeeded[slot]++
 		}
-		if status := rows[slot]; status == "" || done[slot] > 0 && status != jobs.StatusSucceeded {
+		if status := rows[slot]; status == "" || succeeded[slot] > 0 && status != jobs.StatusSucceeded {
 			t.Errorf("slot %s is %q in the ledger: %v", slot, status, s)
 		}
 	}
-	for slot, n := range done {
+	for slot, n := range succeeded {
 		if n > 1 {
 			t.Errorf("slot %s succeeded %d times", slot, n)
 		}

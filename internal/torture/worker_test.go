@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,12 +28,16 @@ const (
 	envName    = "SQLLOCK_TORTURE_NAME"
 	envWitness = "SQLLOCK_TORTURE_WITNESS"
 	envSeed    = "SQLLOCK_TORTURE_SEED"
+	envProgram = "SQLLOCK_TORTURE_PROGRAM" // sqllock itself
+	envSection = "SQLLOCK_TORTURE_SECTION" // these two make it what sqllock runs
+	envKey     = "SQLLOCK_TORTURE_KEY"
 )
 
 const (
 	keepalive = 300 * time.Millisecond
 	silence   = 2 * time.Second
 	promised  = keepalive + (silence-keepalive)/2 // the documentation's words for when a holder is told at the latest
+	calm      = 3 * silence                       // from the last fault to the end
 	loops     = 6                                 // goroutines of a worker that use locks
 	poolSize  = 12                                // dedicated pins and waiters need one connection each
 )
@@ -47,6 +52,7 @@ type worker struct {
 	*witness
 	db        *sql.DB
 	postgres  bool
+	guarded   bool
 	shared    locker         // many locks on one pin
 	readers   sqllock.Locker // the same one's shared locks; nil on MySQL
 	dedicated locker         // a pin for each lock
@@ -61,7 +67,7 @@ func newWorker(witness *witness) (*worker, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(poolSize)
-	w := &worker{witness: witness, db: db, postgres: driver[0] == 'p'}
+	w := &worker{witness: witness, db: db, postgres: driver[0] == 'p', guarded: strings.HasSuffix(driver, "-sqllock")}
 	options := []sqllock.LockerOption{sqllock.WithKeepalive(keepalive), sqllock.WithSilenceBound(silence)}
 	if w.postgres {
 		l := sqllock.NewPostgres(db, options...)
@@ -117,7 +123,20 @@ func (w *worker) work(ctx context.Context, seed uint64) {
 			}
 		})
 	}
+	all.Go(func() { w.lead(ctx, rand.New(rand.NewPCG(seed, loops))) })
+	all.Go(func() { w.shrink(ctx, rand.New(rand.NewPCG(seed, loops+1))) })
 	all.Wait()
+}
+
+// shrink changes what the pool may hold, as somebody would who tunes a running service.
+func (w *worker) shrink(ctx context.Context, r *rand.Rand) {
+	for wait(ctx, between(r, 0, silence)); ctx.Err() == nil; wait(ctx, between(r, 0, silence)) {
+		w.db.SetMaxOpenConns(3 + r.IntN(poolSize))
+		w.db.SetMaxIdleConns(r.IntN(poolSize))
+		w.db.SetConnMaxLifetime(between(r, 10*time.Millisecond, silence))
+		w.db.SetConnMaxIdleTime(between(r, 10*time.Millisecond, silence))
+	}
+	w.db.SetMaxOpenConns(poolSize)
 }
 
 // end says what is left over.

@@ -37,10 +37,10 @@ plant silence lockeroption.go 's/^\tc.timeout = min(maxTimeout, .*$/\tc.timeout 
 plant ledger jobs/once.go 's/^\tcase seen.status == StatusSucceeded || seen.status == StatusClaimed:$/\tcase seen.status == StatusClaimed:/'
 # Two runs of a job get one token.
 plant token jobs/once.go 's/Token: seen.top + 1/Token: seen.top/'
-# A slot is taken over whatever has become of it since the look.
-plant takeover jobs/rows.go 's/ AND status = ? AND attempt = ?`,$/ AND ? <> '"''"' AND ? >= 0`,/'
+# Whoever takes a slot over gets the token of the run that was cut off.
+plant takeover jobs/rows.go "s/^\tok, err := t.change(ctx, db, .UPDATE {table} SET status = 'running'/\trun.Token = seen.token\n&/"
 # The server's answer to the probe is ignored.
-plant probe leakguard.go 's/^\tc.table.adopt(found)$/\tc.table.adopt(nil)/'
+plant probe leakguard.go 's/^\tc.table.adopt(found)$/\t_ = found\n\tc.table.adopt(nil)/'
 # A connection that holds a lock is kept.
 plant guard leakguard.go 's/^\tcase len(holds) == 0:$/\tcase true:/'
 # A new leader does not wait until the one before must know.

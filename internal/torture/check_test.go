@@ -164,11 +164,11 @@ func timeline(sections []*section, o overlap) string {
 		fmt.Fprintln(&lines, mark+s.String())
 	}
 	around.from = around.from.Add(-2 * time.Second)
-	for _, faults := range [][]span{o.a.faults, o.a.stops, o.b.stops} {
-		for _, f := range faults {
-			if common(f, around) > 0 {
-				fmt.Fprintf(&lines, "! %s - %s  %s\n", f.from.Format("05.000000"), f.to.Format("05.000000"), f.what)
-			}
+	strikes := slices.Concat(o.a.faults, o.a.stops, o.b.faults, o.b.stops)
+	slices.SortFunc(strikes, func(a, b span) int { return a.from.Compare(b.from) })
+	for _, f := range slices.Compact(strikes) {
+		if common(f, around) > 0 {
+			fmt.Fprintf(&lines, "! %s - %s  %s\n", f.from.Format("05.000000"), f.to.Format("05.000000"), f.what)
 		}
 	}
 	return lines.String()

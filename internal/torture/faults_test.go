@@ -68,7 +68,8 @@ type siege struct {
 	t       testing.TB
 	server  *testbed.Server
 	outside *sql.DB
-	proxy   *testbed.Proxy
+	links   []*testbed.Proxy // one for each worker's place
+	place   int              // which the fault strikes alone, or everywhere
 	*rand.Rand
 }
 
@@ -86,15 +87,10 @@ var faults = []fault{
 		s.server.Restart(s.t)
 		return "server restarted, immediate"
 	}},
-	{4, func(s *siege) string { s.proxy.Cut(); return "connections cut" }},
-	{3, func(s *siege) string {
-		s.proxy.Delay(s.between(time.Millisecond, 400*time.Millisecond))
-		s.wait(100*time.Millisecond, time.Second)
-		s.proxy.Delay(0)
-		return "network delayed"
-	}},
+	{4, func(s *siege) string { s.choose(); s.onLinks((*testbed.Proxy).Cut); return "connections cut" }},
+	{3, (*siege).delay},
 	{2, func(s *siege) string { s.silent(keepalive, silence); return "network silent past the keepalive" }},
-	{2, func(s *siege) string { s.silent(silence, 3*silence); return "network silent past the silence bound" }},
+	{3, func(s *siege) string { s.silent(silence, 3*silence); return "network silent past the silence bound" }},
 	{2, (*siege).exhaustConnections},
 	{3, (*siege).hostileTimeouts},
 }
@@ -107,9 +103,10 @@ func (s *siege) strikeServer() (done counts, when []span) {
 	done = counts{}
 	for breathe(s.ctx, s.Rand); s.ctx.Err() == nil; breathe(s.ctx, s.Rand) {
 		from := time.Now()
+		s.place = everywhere
 		what := s.pick().strike(s)
 		done[what]++
-		when = append(when, span{from, time.Now(), what})
+		when = append(when, span{from, time.Now(), what, s.place})
 	}
 	return done, when
 }
@@ -137,7 +134,32 @@ func (s *siege) between(low, high time.Duration) time.Duration { return between(
 func (s *siege) wait(low, high time.Duration) { wait(s.ctx, s.between(low, high)) }
 
 func (s *siege) silent(low, high time.Duration) {
-	s.proxy.Blackhole(true)
+	s.choose()
+	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(true) })
 	s.wait(low, high)
-	s.proxy.Blackhole(false)
+	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(false) })
+}
+
+func (s *siege) delay() string {
+	d := s.between(time.Millisecond, 400*time.Millisecond)
+	s.choose()
+	s.onLinks(func(p *testbed.Proxy) { p.Delay(d) })
+	s.wait(100*time.Millisecond, time.Second)
+	s.onLinks(func(p *testbed.Proxy) { p.Delay(0) })
+	return "network delayed"
+}
+
+// choose has the next fault of the network strike one worker as often as all: the others then want what it holds.
+func (s *siege) choose() {
+	if s.IntN(2) == 0 {
+		s.place = s.IntN(workers)
+	}
+}
+
+func (s *siege) onLinks(do func(*testbed.Proxy)) {
+	for place, link := range s.links {
+		if s.place == everywhere || s.place == place {
+			do(link)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +22,7 @@ const workers = 4
 // A process is a worker as the test sees it.
 type process struct {
 	name   string
+	place  int    // of those that are alive; another one takes it when this one is killed
 	log    string // the file of what it complains about
 	cmd    *exec.Cmd
 	orders io.WriteCloser
@@ -34,7 +36,10 @@ type process struct {
 type span struct {
 	from, to time.Time
 	what     string
+	place    int // of the one worker that it struck, or everywhere
 }
+
+const everywhere = -1
 
 // A fleet is all workers of one run. Only one goroutine strikes it.
 type fleet struct {
@@ -42,12 +47,13 @@ type fleet struct {
 	seed    uint64
 	folder  string
 	drivers []string
-	server  *testbed.Server // as the workers reach it
-	program string          // sqllock
+	server  *testbed.Server
+	links   []*testbed.Proxy // through which each place reaches it
+	program string           // sqllock
 	witness *testbed.Server
 	alive   []*process
 	all     []*process
-	faults  []span    // of server and network, which strike all
+	faults  []span    // of server and network
 	calm    time.Time // when they ended
 }
 
@@ -58,17 +64,19 @@ func startFleet(t testing.TB, seed uint64, server *testbed.Server, drivers ...st
 		t.Fatal(err)
 	}
 	for i := range workers {
-		f.alive = append(f.alive, f.start(drivers[i%len(drivers)]))
+		f.links = append(f.links, testbed.NewProxy(t, server.Addr()))
+		f.alive = append(f.alive, f.start(i))
 	}
 	return f
 }
 
-func (f *fleet) start(driver string) *process {
-	p := &process{name: fmt.Sprintf("worker %d (%s)", len(f.all)+1, driver)}
+func (f *fleet) start(place int) *process {
+	driver, dsn := f.drivers[place%len(f.drivers)], f.server.Via(f.links[place]).DSN()
+	p := &process{place: place, name: fmt.Sprintf("worker %d (%s)", len(f.all)+1, driver)}
 	p.log = filepath.Join(f.folder, fmt.Sprint(len(f.all)+1))
 	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = append(os.Environ(), envDriver+"="+driver, envDSN+"="+f.server.DSN(), envName+"="+p.name, envWitness+"="+f.witness.DSN(),
-		envProgram+"="+f.program, "SQLLOCK_DSN="+f.server.DSN(), "TMPDIR="+filepath.Join(f.folder, "tmp"),
+	p.cmd.Env = append(os.Environ(), envDriver+"="+driver, envDSN+"="+dsn, envName+"="+p.name, envWitness+"="+f.witness.DSN(),
+		envProgram+"="+f.program, "SQLLOCK_DSN="+dsn, "TMPDIR="+filepath.Join(f.folder, "tmp"),
 		fmt.Sprintf("%s=%d", envSeed, f.seed+uint64(len(f.all))))
 	log, err := os.Create(p.log)
 	if err != nil {
@@ -120,7 +128,7 @@ func (f *fleet) kill(i int) {
 	p.mu.Unlock()
 	p.end()
 	p.stood(p.killed, "killed")
-	f.alive[i] = f.start(f.drivers[i%len(f.drivers)])
+	f.alive[i] = f.start(i)
 }
 
 // freeze stops a worker, for as long as wait takes.
@@ -140,7 +148,7 @@ func (f *fleet) freeze(i int, wait func()) {
 func (p *process) stood(from time.Time, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stops = append(p.stops, span{from, time.Now(), what})
+	p.stops = append(p.stops, span{from, time.Now(), what, p.place})
 }
 
 // order tells every worker something and waits for what they answer; a worker that does not answer shows its stacks.
@@ -159,6 +167,10 @@ func (f *fleet) order(order, answer string, within time.Duration) (left []string
 		}
 	}
 	return left
+}
+
+func (f *fleet) faultsAt(place int) []span {
+	return slices.DeleteFunc(slices.Clone(f.faults), func(s span) bool { return s.place != everywhere && s.place != place })
 }
 
 // files are those that somebody has left in the folder for temporary ones.

@@ -120,9 +120,9 @@ func (s *siege) impatientMySQL() string {
 		}
 	}
 	s.exec("SET GLOBAL " + name + " = " + low)
-	s.proxy.Cut()
+	s.onLinks((*testbed.Proxy).Cut)
 	s.wait(300*time.Millisecond, 2*silence)
 	s.exec("SET GLOBAL " + name + " = " + normal)
-	s.proxy.Cut()
+	s.onLinks((*testbed.Proxy).Cut)
 	return "hostile " + name
 }

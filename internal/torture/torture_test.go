@@ -70,9 +70,8 @@ func TestTorture(t *testing.T) {
 		t.Run(target.kind, func(t *testing.T) {
 			s := target.start(t, target.setting...)
 			ledger := makeLedger(t, s)
-			proxy := testbed.NewProxy(t, s.Addr())
-			f := startFleet(t, *seed+uint64(i)<<32, s.Via(proxy), target.drivers...)
-			attack(t, f, s, proxy, each)
+			f := startFleet(t, *seed+uint64(i)<<32, s, target.drivers...)
+			attack(t, f, s, each)
 			quiet(t, f, s)
 			judge(t, f, ledger)
 		})
@@ -103,12 +102,12 @@ func lockerOn(s *testbed.Server, db *sql.DB) sqllock.Locker {
 }
 
 // attack strikes workers and server at the same time, with dice of their own.
-func attack(t *testing.T, f *fleet, s *testbed.Server, proxy *testbed.Proxy, length time.Duration) {
+func attack(t *testing.T, f *fleet, s *testbed.Server, length time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	onWorkers := make(chan counts)
 	go func() { onWorkers <- strikeWorkers(ctx, f, rand.New(rand.NewPCG(f.seed, 1))) }()
-	struck, when := (&siege{ctx: ctx, t: t, server: s, outside: outside(t, s), proxy: proxy, Rand: rand.New(rand.NewPCG(f.seed, 2))}).strikeServer()
+	struck, when := (&siege{ctx: ctx, t: t, server: s, outside: outside(t, s), links: f.links, Rand: rand.New(rand.NewPCG(f.seed, 2))}).strikeServer()
 	f.faults = when
 	struck.add(<-onWorkers)
 	report(t, "faults", struck)
@@ -155,7 +154,7 @@ func judge(t *testing.T, f *fleet, ledger *jobs.Ledger) {
 	var all []*section
 	ops, events := counts{}, told(t, f.witness)
 	for _, p := range f.all {
-		sections, n := p.sections(events[p.name], f.faults)
+		sections, n := p.sections(events[p.name], f.faultsAt(p.place))
 		all = append(all, sections...)
 		ops.add(n)
 	}

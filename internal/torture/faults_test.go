@@ -77,26 +77,29 @@ type siege struct {
 type fault struct {
 	weight int
 	strike func(*siege) string
+	prompt bool // a holder's time to be told begins with it
 }
 
+const prompt = true
+
 var faults = []fault{
-	{7, (*siege).killSession},
-	{1, func(s *siege) string { s.server.Restart(s.t); return "server restarted, fast" }},
+	{7, (*siege).killSession, prompt},
+	{1, func(s *siege) string { s.server.Restart(s.t); return "server restarted, fast" }, !prompt},
 	{1, func(s *siege) string {
 		s.server.Stop(s.t, "immediate")
 		s.server.Restart(s.t)
 		return "server restarted, immediate"
-	}},
-	{4, func(s *siege) string { s.choose(); s.onLinks((*testbed.Proxy).Cut); return "connections cut" }},
-	{3, (*siege).delay},
-	{2, func(s *siege) string { s.silent(keepalive, silence); return "network silent past the keepalive" }},
-	{3, func(s *siege) string { s.silent(silence, 3*silence); return "network silent past the silence bound" }},
-	{2, (*siege).exhaustConnections},
-	{3, (*siege).hostileTimeouts},
+	}, !prompt},
+	{4, func(s *siege) string { s.choose(); s.onLinks((*testbed.Proxy).Cut); return "connections cut" }, prompt},
+	{3, (*siege).delay, !prompt},
+	{2, func(s *siege) string { s.silent(keepalive, silence); return "network silent past the keepalive" }, prompt},
+	{3, func(s *siege) string { s.silent(silence, 3*silence); return "network silent past the silence bound" }, prompt},
+	{2, (*siege).exhaustConnections, !prompt},
+	{3, (*siege).hostileTimeouts, !prompt},
 }
 
 // MySQL and MariaDB take the memory of locks from the heap.
-var postgresFaults = append([]fault{{2, (*siege).fillLockTable}}, faults...)
+var postgresFaults = append([]fault{{2, (*siege).fillLockTable, !prompt}}, faults...)
 
 // strikeServer strikes until the attack ends, and returns what it did and when.
 func (s *siege) strikeServer() (done counts, when []span) {
@@ -104,9 +107,10 @@ func (s *siege) strikeServer() (done counts, when []span) {
 	for breathe(s.ctx, s.Rand); s.ctx.Err() == nil; breathe(s.ctx, s.Rand) {
 		from := time.Now()
 		s.place = everywhere
-		what := s.pick().strike(s)
+		f := s.pick()
+		what := f.strike(s)
 		done[what]++
-		when = append(when, span{from, time.Now(), what, s.place})
+		when = append(when, span{from, time.Now(), what, s.place, f.prompt})
 	}
 	return done, when
 }
@@ -149,9 +153,9 @@ func (s *siege) delay() string {
 	return "network delayed"
 }
 
-// choose has the next fault of the network strike one worker as often as all: the others then want what it holds.
+// choose has a fault of the network strike one worker rather than all: the others then want what it holds.
 func (s *siege) choose() {
-	if s.IntN(2) == 0 {
+	if s.IntN(3) > 0 {
 		s.place = s.IntN(workers)
 	}
 }

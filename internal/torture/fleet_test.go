@@ -36,7 +36,8 @@ type process struct {
 type span struct {
 	from, to time.Time
 	what     string
-	place    int // of the one worker that it struck, or everywhere
+	place    int  // of the one worker that it struck, or everywhere
+	prompt   bool // a holder's time to be told begins with it
 }
 
 const everywhere = -1
@@ -148,14 +149,18 @@ func (f *fleet) freeze(i int, wait func()) {
 func (p *process) stood(from time.Time, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stops = append(p.stops, span{from, time.Now(), what, p.place})
+	p.stops = append(p.stops, span{from: from, to: time.Now(), what: what})
+}
+
+func (f *fleet) tell(order string) {
+	for _, p := range f.alive {
+		fmt.Fprintln(p.orders, order)
+	}
 }
 
 // order tells every worker something and waits for what they answer; a worker that does not answer shows its stacks.
 func (f *fleet) order(order, answer string, within time.Duration) (left []string) {
-	for _, p := range f.alive {
-		fmt.Fprintln(p.orders, order)
-	}
+	f.tell(order)
 	for _, p := range f.alive {
 		late := time.AfterFunc(within, func() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) })
 		line := p.line()

@@ -111,6 +111,7 @@ func attack(t *testing.T, f *fleet, s *testbed.Server, length time.Duration) {
 	f.faults = when
 	struck.add(<-onWorkers)
 	report(t, "faults", struck)
+	f.tell("calm")
 	f.calm = time.Now()
 	wait(t.Context(), calm)
 }

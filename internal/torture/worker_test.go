@@ -66,8 +66,8 @@ func newWorker(witness *witness) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(poolSize)
 	w := &worker{witness: witness, db: db, postgres: driver[0] == 'p', guarded: strings.HasSuffix(driver, "-sqllock")}
+	w.setPool()
 	options := []sqllock.LockerOption{sqllock.WithKeepalive(keepalive), sqllock.WithSilenceBound(silence)}
 	if w.postgres {
 		l := sqllock.NewPostgres(db, options...)
@@ -81,8 +81,8 @@ func newWorker(witness *witness) (*worker, error) {
 	return w, nil
 }
 
-// workerMain works until the test says "quiet", is idle until it says "end", and then ends in good order. A test that
-// has gone ends it, too.
+// workerMain works until the test says "quiet", from "calm" on with a pool that nobody changes, is idle until it says
+// "end", and then ends in good order. A test that has gone ends it, too.
 func workerMain() error {
 	witness, err := openWitness()
 	if err != nil {
@@ -99,12 +99,15 @@ func workerMain() error {
 	}
 	orders := bufio.NewScanner(os.Stdin)
 	ctx, stop := context.WithCancel(context.Background())
+	calm, calmed := context.WithCancel(ctx)
 	go func() {
+		orders.Scan()
+		calmed()
 		orders.Scan()
 		stop()
 	}()
 	fmt.Println("started")
-	w.work(ctx, seed)
+	w.work(ctx, calm, seed)
 	fmt.Println("quiet")
 	if orders.Text() != "quiet" || !orders.Scan() {
 		os.Exit(1) // the test has gone
@@ -112,7 +115,7 @@ func workerMain() error {
 	return w.end(before)
 }
 
-func (w *worker) work(ctx context.Context, seed uint64) {
+func (w *worker) work(ctx, calm context.Context, seed uint64) {
 	w.stopping = ctx.Done()
 	var all sync.WaitGroup
 	for i := range loops {
@@ -124,7 +127,7 @@ func (w *worker) work(ctx context.Context, seed uint64) {
 		})
 	}
 	all.Go(func() { w.lead(ctx, rand.New(rand.NewPCG(seed, loops))) })
-	all.Go(func() { w.shrink(ctx, rand.New(rand.NewPCG(seed, loops+1))) })
+	all.Go(func() { w.shrink(calm, rand.New(rand.NewPCG(seed, loops+1))) })
 	all.Wait()
 }
 
@@ -136,7 +139,15 @@ func (w *worker) shrink(ctx context.Context, r *rand.Rand) {
 		w.db.SetConnMaxLifetime(between(r, 10*time.Millisecond, silence))
 		w.db.SetConnMaxIdleTime(between(r, 10*time.Millisecond, silence))
 	}
+	w.setPool()
+}
+
+// setPool keeps connections: what is left on one is then seen from outside.
+func (w *worker) setPool() {
 	w.db.SetMaxOpenConns(poolSize)
+	w.db.SetMaxIdleConns(poolSize)
+	w.db.SetConnMaxLifetime(0)
+	w.db.SetConnMaxIdleTime(0)
 }
 
 // end says what is left over.

@@ -145,6 +145,9 @@ func (r *rig) giveBack(c *sql.Conn) (kept bool) {
 	if err := c.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
 		r.t.Fatalf("return of the connection: %v", err)
 	}
+	for r.DB.Stats().InUse > 0 { // ErrConnDone: database/sql, which has rolled back, still closes it
+		time.Sleep(time.Millisecond)
+	}
 	return r.DB.Stats().OpenConnections > 0
 }
 

@@ -97,7 +97,7 @@ type once struct {
 // lock, so that every change names what was seen, and fails if that is no longer so.
 func (o *once) do(ctx context.Context) (outcome Outcome, err error) {
 	if o.t.bare {
-		return NotRun, unsupported("table %s has only the columns of Claim: call Ledger.Create", o.l.cfg.table)
+		return NotRun, unsupported("table %s has only the columns of Claim: call Ledger.Create", legible(o.l.cfg.table))
 	}
 	o.l.next("look")
 	seen, err := o.t.look(ctx, o.l.db, o.job, o.key, o.slot)

@@ -23,7 +23,7 @@ func hostileNames(own string) (names []string) {
 		"sec'; SELECT pg_advisory_unlock_all(); --", `sec\'; DO RELEASE_ALL_LOCKS(); -- `, `sec"`, "sec`", `sec\`, `sec\\`, "sec'", "sec''",
 		"sec/* ", "sec */", "sec $1 ? :x %s %n {table}", "$$sec$$",
 		"sec\x00", "sec\x00a", "sec\x00b", "sec\xff", "sec\xfe", "sec\xed\xa0\x80", "sec\xc0\x80", "sec\ufffd",
-		"sec \u202egnol\u202c", "sec \u2066x\u2069", "sec \u200b", "sec \ufeff", "سر", "sec 😀", "sec 😁",
+		"sec \u202egnol\u202c", "sec \u2066x\u2069", "sec \u200b", "sec \ufeff", "sec سر", "sec 😀", "sec 😁",
 		"sec \x1b[2J\x1b]0;x\a", "sec \u009b2J", "sec\r\nsqllock: forged", "sec \x7f",
 		long + "1", long + "2",
 	} {

@@ -165,7 +165,7 @@ func (f *fleet) order(order, answer string, within time.Duration) (left []string
 		late := time.AfterFunc(within, func() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) })
 		line := p.line()
 		for ; strings.HasPrefix(line, "left: "); line = p.line() {
-			left = append(left, p.name+": "+strings.TrimPrefix(line, "left: "))
+			left = append(left, p.name+": "+strings.TrimPrefix(line, "left: ")+"\n"+p.stderr())
 		}
 		if late.Stop(); line != answer {
 			left = append(left, fmt.Sprintf("%s does not answer %q but %q: %s", p.name, order, line, p.stderr()))

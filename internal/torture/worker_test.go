@@ -84,11 +84,11 @@ func newWorker(witness *witness) (*worker, error) {
 // workerMain works until the test says "quiet", from "calm" on with a pool that nobody changes, is idle until it says
 // "end", and then ends in good order. A test that has gone ends it, too.
 func workerMain() error {
+	before := runtime.NumGoroutine()
 	witness, err := openWitness()
 	if err != nil {
 		return err
 	}
-	before := runtime.NumGoroutine()
 	w, err := newWorker(witness)
 	if err != nil {
 		return err
@@ -162,6 +162,9 @@ func (w *worker) end(before int) error {
 	}
 	if err := w.db.Close(); err != nil {
 		fmt.Println("left: closing the pool:", err)
+	}
+	if err := w.witness.db.Close(); err != nil { // a slow write can leave a reader on pgx's idle connection
+		fmt.Println("left: closing the witness:", err)
 	}
 	if n := awaitZero(func() int { return runtime.NumGoroutine() - before }); n > 0 {
 		stacks := make([]byte, 64<<10)

@@ -20,9 +20,8 @@ var leaks = slices.Concat(leaksGORM, leaksSqlx, leaksBun, leaksEnt, leaksAtlas, 
 // awaited is how long the guard may take, and how long a leak has to last to be one.
 const awaited = time.Second
 
-// Outcomes, as the table has them.
+// Outcomes, as the table has them. It has nothing where there is no such way.
 const (
-	absent = ""            // there is no such way
 	clean  = "no leak"     // bare, nothing was held a second after
 	ended  = "held → free" // bare held; guarded free within a second
 	beyond = "held → held" // the connection does not come back to the pool: the guard cannot end it

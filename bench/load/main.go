@@ -35,12 +35,13 @@ func main() {
 	only := flag.String("server", "all", "pgx or pq (on PostgreSQL), mysql, mariadb, or all")
 	seed := flag.Uint64("seed", 0, "decides who leaks when in which way; 0: a new one")
 	reset := flag.Bool("reset", false, "with sqllock.Reset as policy, which keeps a connection that it has cleaned, instead of the default, Discard")
+	pause := flag.Duration("pause", 0, "of a goroutine that leaks, after each leak")
 	flag.Parse()
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	missed, err := run(ctx, load.Config{Length: *length, Seed: *seed, Policy: policy(*reset)}, *only)
+	missed, err := run(ctx, load.Config{Length: *length, Seed: *seed, Policy: policy(*reset), Pause: *pause}, *only)
 	stop()
 	switch {
 	case err != nil:

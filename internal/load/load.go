@@ -26,6 +26,7 @@ type Config struct {
 	Length time.Duration
 	Seed   uint64
 	Policy sqllock.Policy
+	Pause  time.Duration // of a goroutine that leaks, after each leak
 }
 
 // A Result is what came of it.

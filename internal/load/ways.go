@@ -43,6 +43,7 @@ func (w *worker) leak(done *atomic.Bool) {
 			if err := w.leakOnce(&ways[i]); err != nil && w.ctx.Err() == nil {
 				w.add("leak by "+ways[i].name, err)
 			}
+			time.Sleep(w.cfg.Pause)
 		}
 	}
 }

@@ -50,5 +50,5 @@ if [ ${#packages[@]} -gt 0 ]; then
   done
 fi
 
-real_mysql || "$here/unpack-mysql.sh" "$cache/mysql"
+real_mysql || "$here/unpack-debian.sh" "$cache/debian/mysql" sid mysql-server-core # stable releases have none
 echo "PostgreSQL, MariaDB, MySQL, PgBouncer and Redis are there."

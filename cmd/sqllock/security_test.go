@@ -280,7 +280,7 @@ func holdingAs(t testing.TB, s *testbed.Server, dsn, key string) (end func()) {
 	run.start(t)
 	await(t, 10*time.Second, func() error {
 		if n := len(s.Held(t)); n != 1 {
-			return fmt.Errorf("%d locks are held: %s", n, run.err)
+			return fmt.Errorf("%d locks are held", n)
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +65,19 @@ func lookPath(name string, folders ...string) (string, error) {
 		}
 	}
 	return "", errors.New(name + " is neither in PATH nor in its usual folder")
+}
+
+// lookProgram is lookPath for a server program, unless the environment variable env names the folder that it is in.
+func lookProgram(env, name string, folders ...string) (string, error) {
+	folder := os.Getenv(env)
+	if folder == "" {
+		return lookPath(name, folders...)
+	}
+	bin := filepath.Join(folder, name)
+	if !isProgram(bin) {
+		return "", fmt.Errorf("%s=%s: there is no %s in it", env, folder, name)
+	}
+	return filepath.EvalSymlinks(bin)
 }
 
 func isProgram(path string) bool {

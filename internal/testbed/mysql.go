@@ -13,10 +13,12 @@ import (
 )
 
 var mariadb = &engine{
-	kind:      KindMariaDB,
-	env:       "SQLLOCK_MARIADB_DSN",
-	parse:     func(dsn string) (*Server, error) { return parseMySQL(KindMariaDB, dsn) },
-	find:      func() (string, error) { return lookPath("mariadbd", "/usr/sbin", "/usr/libexec", "/usr/local/sbin") },
+	kind:  KindMariaDB,
+	env:   "SQLLOCK_MARIADB_DSN",
+	parse: func(dsn string) (*Server, error) { return parseMySQL(KindMariaDB, dsn) },
+	find: func() (string, error) {
+		return lookProgram("SQLLOCK_MARIADB_BIN", "mariadbd", "/usr/sbin", "/usr/libexec", "/usr/local/sbin")
+	},
 	fill:      installMariaDB,
 	recipe:    "1" + accounts,
 	command:   mariadbCommand,
@@ -78,24 +80,24 @@ func installMariaDB(h helper) error {
 		return err
 	}
 	common := append([]string{smallMariaDBLog}, commonMySQL(h.dir)...)
-	argv := []string{install, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"}
+	argv := []string{install, "--no-defaults", basedir(h.bin), "--auth-root-authentication-method=normal", "--skip-test-db"}
 	if err := h.run(append(argv, common...), ""); err != nil {
 		return err
 	}
-	return h.run(append([]string{h.bin, "--no-defaults", "--bootstrap"}, common...), "FLUSH PRIVILEGES;\n"+accounts)
+	return h.run(append([]string{h.bin, "--no-defaults", basedir(h.bin), "--bootstrap"}, common...), "FLUSH PRIVILEGES;\n"+accounts)
 }
 
 func mariadbCommand(p *program) []string {
-	argv := append([]string{p.bin, "--no-defaults", smallMariaDBLog, "--innodb-flush-method=nosync"}, commonMySQL(p.data())...)
+	argv := append([]string{p.bin, "--no-defaults", basedir(p.bin), smallMariaDBLog, "--innodb-flush-method=nosync"}, commonMySQL(p.data())...)
 	return append(append(argv, listen(p)...), p.args...)
 }
 
 // findMySQL looks for a real MySQL: on Debian, mysqld in PATH is MariaDB's.
 func findMySQL() (string, error) {
-	if bin := filepath.Join(unpacked(), "usr/sbin/mysqld"); isProgram(bin) {
+	if bin := filepath.Join(cacheDir(), "debian/mysql/root/usr/sbin/mysqld"); os.Getenv(mysqlBin) == "" && isProgram(bin) {
 		return bin, nil
 	}
-	bin, err := lookPath("mysqld", "/usr/sbin", "/usr/libexec", "/usr/local/mysql/bin")
+	bin, err := lookProgram(mysqlBin, "mysqld", "/usr/sbin", "/usr/libexec", "/usr/local/mysql/bin")
 	if err != nil {
 		return "", err
 	}
@@ -106,20 +108,10 @@ func findMySQL() (string, error) {
 	return bin, nil
 }
 
-// unpacked is where `make servers` puts MySQL.
-func unpacked() string { return filepath.Join(cacheDir(), "mysql", "root") }
+const mysqlBin = "SQLLOCK_MYSQL_BIN"
 
-// mysqlProgram is how to run bin: an unpacked one needs the libraries that were unpacked with it.
-func mysqlProgram(bin string) []string {
-	if !strings.HasPrefix(bin, unpacked()) {
-		return []string{bin, "--no-defaults"}
-	}
-	loaders, _ := filepath.Glob(filepath.Join(unpacked(), "usr/lib/*-linux-gnu/ld-linux-*.so.*"))
-	if len(loaders) == 0 {
-		return []string{bin, "--no-defaults"}
-	}
-	return []string{loaders[0], "--library-path", filepath.Dir(loaders[0]), bin, "--no-defaults", "--basedir=" + filepath.Join(unpacked(), "usr")}
-}
+// basedir is where bin finds what was installed, or unpacked, with it.
+func basedir(bin string) string { return "--basedir=" + filepath.Dir(filepath.Dir(bin)) }
 
 const smallMySQLLog = "--innodb-redo-log-capacity=8M"
 
@@ -129,7 +121,7 @@ func initializeMySQL(h helper) error {
 		return err
 	}
 	defer os.Remove(sql)
-	argv := append(mysqlProgram(h.bin), "--initialize-insecure", "--init-file="+sql, smallMySQLLog)
+	argv := append([]string{h.bin, "--no-defaults", basedir(h.bin)}, "--initialize-insecure", "--init-file="+sql, smallMySQLLog)
 	if err := h.run(append(argv, commonMySQL(h.dir)...), ""); err != nil {
 		return err
 	}
@@ -137,7 +129,7 @@ func initializeMySQL(h helper) error {
 }
 
 func mysqlCommand(p *program) []string {
-	argv := append(mysqlProgram(p.bin), smallMySQLLog, "--innodb-flush-method=nosync", "--mysqlx=OFF", "--secure-file-priv=NULL")
+	argv := append([]string{p.bin, "--no-defaults", basedir(p.bin)}, smallMySQLLog, "--innodb-flush-method=nosync", "--mysqlx=OFF", "--secure-file-priv=NULL")
 	argv = append(argv, commonMySQL(p.data())...)
 	return append(append(argv, listen(p)...), p.args...)
 }

@@ -16,7 +16,7 @@ var postgres = &engine{
 	env:   "SQLLOCK_POSTGRES_DSN",
 	parse: parsePostgres,
 	find: func() (string, error) {
-		return lookPath("postgres", "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin")
+		return lookProgram("SQLLOCK_POSTGRES_BIN", "postgres", "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin")
 	},
 	fill:         initdb,
 	recipe:       "1",

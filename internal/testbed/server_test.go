@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,45 @@ func TestMissingServer(t *testing.T) {
 		got := watch(func(t testing.TB) { shared(t, none) })
 		if got.how != want || !strings.Contains(got.text, "no-such-server is neither in PATH") {
 			t.Errorf("SQLLOCK_REQUIRE_SERVERS=%q: %s %q, want %s", env, got.how, got.text, want)
+		}
+	}
+}
+
+// A run about one kind of server skips the others, whatever it requires.
+func TestOneServerOnly(t *testing.T) {
+	t.Setenv("SQLLOCK_REQUIRE_SERVERS", "1")
+	t.Setenv("SQLLOCK_ONLY", KindMySQL)
+	for _, e := range []*engine{postgres, mariadb} {
+		for name, start := range map[string]func(t testing.TB){
+			"shared":  func(t testing.TB) { fresh := *e; shared(t, &fresh) },
+			"private": func(t testing.TB) { startPrivate(t, e, nil) },
+		} {
+			got := watch(start)
+			if want := "no " + e.kind + ": this run is about MySQL alone"; got != (outcome{"skip", want}) {
+				t.Errorf("%s: %+v, want a skip: %s", name, got, want)
+			}
+		}
+	}
+	if err := pgbouncer("session").wanted(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The environment may say where a program is; then no other one is taken.
+func TestProgramFromTheEnvironment(t *testing.T) {
+	for env, e := range map[string]*engine{"SQLLOCK_POSTGRES_BIN": postgres, "SQLLOCK_MARIADB_BIN": mariadb, "SQLLOCK_MYSQL_BIN": mysqld} {
+		t.Setenv(env, "")
+		bin, err := e.find()
+		if err != nil {
+			t.Skip(err)
+		}
+		t.Setenv(env, filepath.Dir(bin))
+		if again, err := e.find(); again != bin || err != nil {
+			t.Errorf("%s: found %s, %v, want %s", env, again, err, bin)
+		}
+		t.Setenv(env, t.TempDir())
+		if other, err := e.find(); err == nil || !strings.Contains(err.Error(), env) {
+			t.Errorf("%s of an empty folder: found %s, %v", env, other, err)
 		}
 	}
 }

@@ -2,8 +2,12 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -58,10 +62,7 @@ func (p *program) startStandby(conf []string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = helper{p.bin, copied.dir, p.dog, e.user()}.run([]string{filepath.Join(filepath.Dir(p.bin), "pg_basebackup"),
-		"-D", copied.data(), "-h", "127.0.0.1", "-p", fmt.Sprint(p.port), "-U", e.login.user,
-		"--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"}, "")
-	if err != nil {
+	if err := p.backUp(copied); err != nil {
 		copied.remove()
 		return nil, err
 	}
@@ -73,6 +74,83 @@ func (p *program) startStandby(conf []string) (*Server, error) {
 	s := copied.server()
 	s.Version = version
 	return s, nil
+}
+
+// backUp copies a running server's data folder, by the functions that pg_basebackup, which not every build has, uses too.
+func (p *program) backUp(to *program) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	db, err := p.server().open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	c, err := db.Conn(ctx) // a backup is its session's
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	start, stop := "SELECT pg_backup_start('standby', true)", "SELECT labelfile FROM pg_backup_stop()"
+	var version int
+	if err := c.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
+		return err
+	}
+	if version < 150000 {
+		start, stop = "SELECT pg_start_backup('standby', true, false)", "SELECT labelfile FROM pg_stop_backup(false)"
+	}
+	if _, err := c.ExecContext(ctx, start); err != nil {
+		return err
+	}
+	if err := copyRunning(to.data(), p.data()); err != nil {
+		return err
+	}
+	var label string
+	if err := c.QueryRowContext(ctx, stop).Scan(&label); err != nil {
+		return err
+	}
+	primary := fmt.Sprintf("primary_conninfo = 'host=127.0.0.1 port=%d user=%s'\n", p.port, p.engine.login.user)
+	for name, text := range map[string]string{"backup_label": label, "standby.signal": "", "postgresql.auto.conf": primary} {
+		if err := appendTo(filepath.Join(to.data(), name), text); err != nil {
+			return err
+		}
+	}
+	return give(to.dir, p.engine.user())
+}
+
+// copyRunning copies a data folder in which files come and go. What is the running server's own alone is left out.
+func copyRunning(to, from string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(from, path)
+		switch {
+		case entry.IsDir():
+			return os.Mkdir(filepath.Join(to, name), 0o700)
+		case filepath.Dir(name) == "pg_wal", strings.HasPrefix(name, "pg_replslot/"), strings.HasPrefix(name, "postmaster."):
+			return nil // it streams the log
+		}
+		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), content, 0o600)
+	})
+}
+
+func appendTo(file, text string) error {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // awaitTrue waits until s answers true.

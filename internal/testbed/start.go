@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -11,6 +12,22 @@ import (
 
 // missing says that there is no program to start a server with.
 type missing struct{ error }
+
+// unwanted says that this run is about another kind of server.
+type unwanted struct{ kind, only string }
+
+func (u unwanted) Error() string {
+	return fmt.Sprintf("no %s: this run is about %s alone", u.kind, u.only)
+}
+
+// wanted tells whether the tests may use e: SQLLOCK_ONLY names the one database server that they may.
+func (e *engine) wanted() error {
+	only := os.Getenv("SQLLOCK_ONLY")
+	if only == "" || e.env == "" || e.kind == only {
+		return nil
+	}
+	return unwanted{e.kind, only}
+}
 
 // shared returns the server of e that all tests of this process use.
 func shared(t testing.TB, e *engine) *Server {
@@ -25,6 +42,9 @@ var sharedServers sync.Map // *engine: func() (*Server, error)
 // sharedServer returns a function that starts e's shared server when it is first called.
 func sharedServer(e *engine) func() (*Server, error) {
 	start, _ := sharedServers.LoadOrStore(e, sync.OnceValues(func() (*Server, error) {
+		if err := e.wanted(); err != nil {
+			return nil, err
+		}
 		if dsn := os.Getenv(e.env); dsn != "" {
 			return e.parse(dsn)
 		}
@@ -49,6 +69,8 @@ func need(t testing.TB, e *engine, err error) {
 	var none missing
 	switch {
 	case err == nil:
+	case errors.As(err, &unwanted{}):
+		t.Skipf("%v", err)
 	case errors.As(err, &none) && os.Getenv("SQLLOCK_REQUIRE_SERVERS") != "1":
 		t.Skipf("no %s: %v; `make servers` brings one", e.kind, err)
 	default:
@@ -58,6 +80,9 @@ func need(t testing.TB, e *engine, err error) {
 
 // start makes a server and returns when it answers.
 func (e *engine) start(args []string) (*Server, error) {
+	if err := e.wanted(); err != nil {
+		return nil, err
+	}
 	bin, err := e.find()
 	if err == nil {
 		err = canStart

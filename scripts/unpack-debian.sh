@@ -1,9 +1,10 @@
 #!/bin/bash
-# unpack-mysql.sh FOLDER: a real MySQL server, which Debian's stable releases do not have.
-# It is unpacked from the unstable suite to FOLDER/root with all the libraries that it needs, libc included, and never
-# installed: the system stays as it is. Done once; after that it only looks.
+# unpack-debian.sh FOLDER SUITE PACKAGE...: servers of another Debian suite than the system's.
+# They are unpacked to FOLDER/root with all the libraries that they need, libc included, and never installed: the system
+# stays as it is. Done once; after that it only looks.
 set -euo pipefail
-folder=$1 package=mysql-server-core suite=sid
+folder=$1 suite=$2
+packages=("${@:3}")
 root=$folder/root half=$folder/half
 
 mkdir -p "$folder"
@@ -18,7 +19,7 @@ mirror() { # the mirror that this machine's own apt uses
 }
 from=$(mirror || true)
 if [ -z "$from" ]; then
-  echo "unpack-mysql.sh needs a Debian mirror in apt's sources. Install MySQL, or set SQLLOCK_MYSQL_DSN." >&2
+  echo "unpack-debian.sh needs a Debian mirror in apt's sources. Install ${packages[*]} of Debian $suite by hand." >&2
   exit 1
 fi
 
@@ -42,7 +43,19 @@ options=(-qq -y -oDir::Etc::sourcelist="$apt/sources.list" -oDir::Etc::sourcepar
   -oDir::Cache::pkgcache= -oDir::Cache::srcpkgcache= -oAPT::Sandbox::User=root -oAcquire::Languages=none
   -oAcquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -oAcquire::Retries=3 -oDebug::NoLocking=1)
 apt-get "${options[@]}" update
-apt-get "${options[@]}" --no-install-recommends --download-only install "$package" >/dev/null
+apt-get "${options[@]}" --no-install-recommends --download-only install "${packages[@]}" >/dev/null
 for archive in "$apt"/archives/*.deb; do dpkg-deb -x "$archive" "$half"; done
-rm -rf "$apt" "$half"/usr/bin "$half"/usr/share/{doc,man,locale,lintian,gcc,gdb,bug} "$half"/usr/lib/*/gconv
+rm -rf "$apt" "$half"/usr/share/{doc,man,locale,lintian,gcc,gdb,bug} "$half"/usr/lib/*/gconv
+
+# Each program becomes a script that runs it by its own loader, with its own libraries.
+loader=$(cd "$half" && echo usr/lib/*-linux-gnu/ld-linux-*.so.*)
+find "$half"/usr/bin "$half"/usr/sbin -type f -perm -1 | while read -r program; do
+  [ "$(head -c 4 "$program" | tail -c 3)" = ELF ] || continue
+  mv "$program" "$program.elf"
+  cat >"$program" <<SCRIPT
+#!/bin/sh
+exec $root/$loader --library-path $root/${loader%/*} $root/${program#"$half"/}.elf "\$@"
+SCRIPT
+  chmod +x "$program"
+done
 mv "$half" "$root" # whoever sees it sees all of it

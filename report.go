@@ -166,14 +166,6 @@ func (r Report) remedy() string {
 	}
 }
 
-func logReport(r Report) {
-	attrs := []any{slog.String("kind", r.Kind.String()), slog.String("action", r.Action.String())}
-	if len(r.Holds) > 0 {
-		attrs = append(attrs, slog.String("lock", r.Holds[0].String()))
-	}
-	slog.Warn(r.String(), attrs...)
-}
-
 func logPanic(r Report, v any) {
 	slog.Error("sqllock: the function given to WithReport panicked", "panic", fmt.Sprint(v), "kind", r.Kind.String())
 }

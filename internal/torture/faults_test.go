@@ -94,6 +94,7 @@ var faults = []fault{
 	{3, (*siege).delay, !prompt},
 	{2, func(s *siege) string { s.silent(keepalive, silence); return "network silent past the keepalive" }, prompt},
 	{3, func(s *siege) string { s.silent(silence, 3*silence); return "network silent past the silence bound" }, prompt},
+	{4, (*siege).sever, prompt},
 	{2, (*siege).exhaustConnections, !prompt},
 	{3, (*siege).hostileTimeouts, !prompt},
 }
@@ -142,6 +143,15 @@ func (s *siege) silent(low, high time.Duration) {
 	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(true) })
 	s.wait(low, high)
 	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(false) })
+}
+
+// sever is the worst loss: the server lets the next one in at once, and the holder can but notice that nobody answers.
+func (s *siege) sever() string {
+	s.place = s.IntN(workers)
+	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(true); p.Sever() })
+	s.wait(keepalive, 3*silence)
+	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(false) })
+	return "network silent, and the sessions ended"
 }
 
 func (s *siege) delay() string {

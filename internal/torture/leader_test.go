@@ -20,7 +20,7 @@ func (w *worker) lead(ctx context.Context, r *rand.Rand) {
 				t.finish(lost)
 				t.Result, t.Told = "", false
 			}
-			t.work(ctx, time.Duration(r.Int64N(2*int64(silence))))
+			t.work(ctx, time.Duration(r.Int64N(4*int64(silence))))
 			return nil
 		}, quiet, jobs.WithCampaign(50*time.Millisecond), jobs.WithStepUpDelay(promised))
 		t.end(err)

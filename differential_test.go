@@ -203,9 +203,10 @@ func cancels(steps []step) bool {
 	return slices.ContainsFunc(steps, func(s step) bool { return s.how == "cancel" })
 }
 
-// left returns what is held after the return. What a discarded session held may take a moment to go.
+// left returns what is held after the return. What a discarded session held may take a moment to go: the server has to hear
+// of it first, on a machine that may be busy. How long that takes is measured elsewhere.
 func (d *differential) left(kept bool) []string {
-	deadline := time.Now().Add(250 * time.Millisecond)
+	deadline := time.Now().Add(2 * time.Second)
 	for {
 		left := append(d.outside.held(d.t), d.outside.openTx(d.t)...)
 		if len(left) == 0 || kept || time.Now().After(deadline) {

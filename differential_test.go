@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -115,7 +116,8 @@ func (d *differential) run(n int) {
 		if round%50 == 49 { // some statements' work grows with the table's square
 			d.outside.exec(d.t, "TRUNCATE TABLE t", "INSERT INTO t VALUES (1, 'x')")
 		}
-		o := d.play(s, steps(), innocent)
+		played := steps()
+		o := d.play(s, played, innocent && !slices.ContainsFunc(played, mayBegin))
 		if o.wrong != "" {
 			misses++
 			s.DB.Close()
@@ -128,6 +130,12 @@ func (d *differential) run(n int) {
 	d.t.Logf("%d statements in %d rounds, %d of which ended with a lock held or a transaction open, %d misses. Without either: %d discards in %d returns (%.2f%%). Without any lock call: %d returns, %d probes",
 		c.statements, c.rounds, c.holding, misses, c.needless, c.discardable, 100*float64(c.needless)/float64(max(1, c.discardable)), c.innocent, c.innocentProbes)
 }
+
+// mayBegin finds a text that hides a BEGIN where its quotes end sooner than the generator meant. The server may refuse all of
+// it, which lib/pq does not tell: the guard then discards for the transaction that may be open (case P152).
+func mayBegin(s step) bool { return laterBegin.MatchString(s.text) }
+
+var laterBegin = regexp.MustCompile(`(?i);\s*(BEGIN|START)\b`)
 
 func (d *differential) open(v variant) *session {
 	r := d.outside.pool(d.t, v.stack, d.server, v.params, sqllock.WithPolicy(v.policy), sqllock.WithProbe(v.probe))

@@ -34,7 +34,7 @@ type Holder struct {
 // on the whole server. Holders come before waiters, in the order of their keys. It sends two statements and takes no lock; ctx
 // bounds it.
 //
-// PostgreSQL shows the role's own sessions; of others' only key and PID, unless the role has pg_read_all_stats: Hidden says so. MySQL
+// PostgreSQL shows the role's own sessions; of others' no more than key, PID, user and application, unless the role has pg_read_all_stats: Hidden says so. MySQL
 // needs SELECT on performance_schema; without it the error names the grant. MariaDB shows locks only where performance_schema and
 // its instrument wait/lock/metadata/sql/mdl are on, or the plugin metadata_lock_info is installed, which cannot tell who waits for
 // what; without either the error is [ErrUnsupported] and says how.
@@ -74,7 +74,7 @@ const pgHolders = `SELECT CASE l.objsubid WHEN 1 THEN ((l.classid::pg_catalog.in
 	CASE WHEN a.backend_start IS NULL THEN '' ELSE coalesce(pg_catalog.host(a.client_addr), 'local') END,
 	a.backend_start, coalesce((pg_catalog.to_jsonb(l) OPERATOR(pg_catalog.->>) 'waitstart')::pg_catalog.timestamptz, a.state_change),
 	coalesce(a.state, ''), CASE WHEN a.backend_start IS NULL THEN '' ELSE pg_catalog.left(coalesce(a.query, ''), 1000) END,
-	current_user::pg_catalog.text
+	pg_catalog.quote_ident(current_user)
 	FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) l.pid
 	WHERE l.locktype OPERATOR(pg_catalog.=) 'advisory'
 	AND l.database OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())

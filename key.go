@@ -90,13 +90,17 @@ func (k Key) MySQLName() string {
 		return k.name
 	}
 	sum := k.sum()
-	return readable(k.String()) + "~" + hex.EncodeToString(sum[:hashDigits/2])
+	return readable(k.spelled()) + "~" + hex.EncodeToString(sum[:hashDigits/2])
 }
 
 func (k Key) pair() (a, b int32) { return int32(k.id >> 32), int32(k.id) }
 
-// String returns the key as a person would write it. It is for messages: two keys can read the same.
-func (k Key) String() string {
+// String returns the key as a person would write it. It is for messages: two keys can read the same, a long one is cut off,
+// and what cannot be printed is escaped.
+func (k Key) String() string { return legible(k.spelled()) }
+
+// spelled is the key as it was asked for.
+func (k Key) spelled() string {
 	switch {
 	case k.form == formID:
 		return strconv.FormatInt(k.id, 10)

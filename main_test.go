@@ -142,8 +142,17 @@ func (r *rig) pin() *sql.Conn {
 // giveBack returns the only pinned connection and reports whether the pool has kept one.
 func (r *rig) giveBack(c *sql.Conn) (kept bool) {
 	r.t.Helper()
-	if err := c.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
+	err := c.Close()
+	if err != nil && !errors.Is(err, sql.ErrConnDone) {
 		r.t.Fatalf("return of the connection: %v", err)
+	}
+	if err != nil { // database/sql has rolled back a cancelled transaction, and may still be closing the connection
+		await(r.t, 2*time.Second, func() error {
+			if n := r.DB.Stats().InUse; n != 0 {
+				return fmt.Errorf("%d connections are in use", n)
+			}
+			return nil
+		})
 	}
 	return r.DB.Stats().OpenConnections > 0
 }

@@ -236,7 +236,7 @@ func (*mysqlSQL) holder(ctx context.Context, db *sql.DB, k serverKey) (string, e
 	case !user.Valid:
 		return "connection " + id.String, nil
 	}
-	return fmt.Sprintf("connection %s, user %s, host %s", id.String, user.String, host.String), nil
+	return fmt.Sprintf("connection %s, user %s, host %s", id.String, legible(user.String), legible(host.String)), nil
 }
 
 // mysqlError gives the errors that a program decides by their names.

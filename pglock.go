@@ -323,7 +323,7 @@ func (postgresSQL) holder(ctx context.Context, db *sql.DB, k serverKey) (who str
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
-	return who, err
+	return legible(who), err
 }
 
 // sqlState reads the SQLSTATE that pgx's and lib/pq's errors have.

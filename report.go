@@ -89,7 +89,7 @@ func (h Hold) String() string {
 	}
 	what := h.Kind
 	if h.Key != "" {
-		what += " " + h.Key
+		what += " " + legible(h.Key)
 	}
 	return fmt.Sprintf("%s (%s)", what, mode)
 }
@@ -118,7 +118,7 @@ func (r Report) String() string {
 		}
 	}
 	if r.Err != nil {
-		fmt.Fprintf(&b, "\n  error: %v", r.Err)
+		fmt.Fprintf(&b, "\n  error: %s", escape(strings.ReplaceAll(r.Err.Error(), "\n", "; "), 4*maxStatement))
 	}
 	fmt.Fprintf(&b, "\n  remedy: %s", r.remedy())
 	return b.String()
@@ -131,7 +131,7 @@ func (r Report) headline() string {
 	case Unverified:
 		return fmt.Sprintf("a connection came back to the pool in a state that could not be verified: %s", r.Action)
 	case MisplacedUnlock:
-		return fmt.Sprintf("an unlock of %q released nothing: this session does not hold it", r.Key)
+		return fmt.Sprintf("an unlock of \"%s\" released nothing: this session does not hold it", legible(r.Key))
 	case TxLockOutsideTx:
 		return "a transaction lock was taken outside of a transaction: it was released before the call returned"
 	case SessionDied:
@@ -164,14 +164,6 @@ func (r Report) remedy() string {
 	default:
 		return ""
 	}
-}
-
-func logReport(r Report) {
-	attrs := []any{slog.String("kind", r.Kind.String()), slog.String("action", r.Action.String())}
-	if len(r.Holds) > 0 {
-		attrs = append(attrs, slog.String("lock", r.Holds[0].String()))
-	}
-	slog.Warn(r.String(), attrs...)
 }
 
 func logPanic(r Report, v any) {

@@ -111,7 +111,7 @@ func newLockFunctions(names []string) (lockFunctions, error) {
 	for _, name := range names {
 		last := name[strings.LastIndexByte(name, '.')+1:]
 		if !isFunctionName(name) {
-			return nil, fmt.Errorf("%q is not a function's name: write name or schema.name, without quotes and parentheses", name)
+			return nil, fmt.Errorf("\"%s\" is not a function's name: write name or schema.name, without quotes and parentheses", legible(name))
 		}
 		fns = append(fns, string(foldAll([]byte(last))))
 	}

@@ -48,7 +48,7 @@ func (l *Ledger) Create(ctx context.Context) (err error) {
 	}
 	lock, err := l.locker.Acquire(ctx, sqllock.Namespace("sqllock/jobs/create").Name(l.cfg.table))
 	if err != nil {
-		return fmt.Errorf("jobs: create table %s: %w", l.cfg.table, err)
+		return fmt.Errorf("jobs: create table %s: %w", legible(l.cfg.table), err)
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	t, err := l.look(ctx, l.db)
@@ -70,7 +70,7 @@ func (l *Ledger) make(ctx context.Context, adopt bool) error {
 	t := &table{postgres: postgres, name: quote(l.cfg.table, postgres), daily: adopt}
 	for _, text := range t.texts() {
 		if _, err := l.db.ExecContext(ctx, t.sql(text)); err != nil {
-			return fmt.Errorf("jobs: create table %s: %w", l.cfg.table, err)
+			return fmt.Errorf("jobs: create table %s: %w", legible(l.cfg.table), err)
 		}
 	}
 	_, err = l.find(ctx, l.db)
@@ -116,7 +116,7 @@ func (l *Ledger) look(ctx context.Context, q querier) (*table, error) {
 		err = t.fit(columns)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("jobs: table %s: %w", l.cfg.table, err)
+		return nil, fmt.Errorf("jobs: table %s: %w", legible(l.cfg.table), err)
 	}
 	return t, nil
 }

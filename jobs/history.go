@@ -44,7 +44,7 @@ func (l *Ledger) Runs(ctx context.Context, job string, limit int) ([]Record, err
 		return nil, err
 	}
 	if t.bare {
-		return nil, unsupported("table %s keeps no history: call Ledger.Create", l.cfg.table)
+		return nil, unsupported("table %s keeps no history: call Ledger.Create", legible(l.cfg.table))
 	}
 	return t.records(ctx, l.db, name, where+" ORDER BY {key} DESC, {job} LIMIT ?", args...)
 }
@@ -57,14 +57,14 @@ func (t *table) records(ctx context.Context, db querier, job, where string, args
 	rows, err := db.QueryContext(ctx, t.sql("SELECT {job}, "+t.keyText()+", "+t.text(slot)+", status, attempt, token, host, "+t.text("started")+", "+t.text("finished")+
 		", error FROM {table} WHERE "+where), args...)
 	if err != nil {
-		return nil, fmt.Errorf("jobs: runs of %s: %w", job, err)
+		return nil, fmt.Errorf("jobs: runs of %s: %w", legible(job), err)
 	}
 	defer rows.Close()
 	var records []Record
 	for rows.Next() {
 		r, err := record(rows)
 		if err != nil {
-			return nil, fmt.Errorf("jobs: runs of %s: %w", job, err)
+			return nil, fmt.Errorf("jobs: runs of %s: %w", legible(job), err)
 		}
 		records = append(records, r)
 	}
@@ -98,11 +98,11 @@ func (l *Ledger) Prune(ctx context.Context, age time.Duration) (n int64, err err
 		return 0, err
 	}
 	if t.bare || age < 0 {
-		return 0, unsupported("prune of table %s, rows older than %v: call Ledger.Create, and keep no negative time", l.cfg.table, age)
+		return 0, unsupported("prune of table %s, rows older than %v: call Ledger.Create, and keep no negative time", legible(l.cfg.table), age)
 	}
 	result, err := l.db.ExecContext(ctx, t.sql(t.prune(age)))
 	if err != nil {
-		return 0, fmt.Errorf("jobs: prune table %s: %w", l.cfg.table, err)
+		return 0, fmt.Errorf("jobs: prune table %s: %w", legible(l.cfg.table), err)
 	}
 	return result.RowsAffected()
 }

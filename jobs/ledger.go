@@ -145,7 +145,7 @@ func at(job string, slot time.Time, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("jobs: %s, slot %s: %w", job, slot.Format(time.RFC3339Nano), err)
+	return fmt.Errorf("jobs: %s, slot %s: %w", legible(job), slot.Format(time.RFC3339Nano), err)
 }
 
 func (l *Ledger) next(step string) {

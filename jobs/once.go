@@ -71,7 +71,8 @@ func (l *Ledger) Once(ctx context.Context, job string, slot time.Time, fn func(c
 // Do's error is [sqllock.ErrLost], also if fn returned nil, and the row's error says so. The end is noted, for up to 10 seconds,
 // also when ctx is over. A panic of fn is noted as failure and passes through.
 //
-// Do costs 1 statement where the slot is done, 2 where the lock is held elsewhere, and 5 where it runs fn.
+// Do costs 1 statement where the slot is done, 2 where the lock is held elsewhere, and 5 where it runs fn. The locker
+// looks at a connection before its first lock: once more where it has held none for a second.
 func (l *Ledger) Do(ctx context.Context, job string, slot time.Time, fn func(ctx context.Context, run *Run) error) (Outcome, error) {
 	t, err := l.readyFor(ctx, l.db, job, slot)
 	if err != nil {
@@ -97,7 +98,7 @@ type once struct {
 // lock, so that every change names what was seen, and fails if that is no longer so.
 func (o *once) do(ctx context.Context) (outcome Outcome, err error) {
 	if o.t.bare {
-		return NotRun, unsupported("table %s has only the columns of Claim: call Ledger.Create", o.l.cfg.table)
+		return NotRun, unsupported("table %s has only the columns of Claim: call Ledger.Create", legible(o.l.cfg.table))
 	}
 	o.l.next("look")
 	seen, err := o.t.look(ctx, o.l.db, o.job, o.key, o.slot)

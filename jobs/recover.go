@@ -37,7 +37,7 @@ func (l *Ledger) Tick(ctx context.Context, job string, slot time.Time, fn func(c
 // recover leaves the slot with the key except alone.
 func (l *Ledger) recover(ctx context.Context, t *table, job, except string, fn func(ctx context.Context, run *Run) error) (n int, err error) {
 	if t.bare {
-		return 0, unsupported("table %s keeps no history: call Ledger.Create", l.cfg.table)
+		return 0, unsupported("table %s keeps no history: call Ledger.Create", legible(l.cfg.table))
 	}
 	left, err := t.records(ctx, l.db, job, "{job} = ? AND (status = 'running' OR status = 'failed' AND attempt < ?) ORDER BY {key}", job, l.cfg.attempts)
 	if err != nil {

@@ -105,14 +105,25 @@ func checkTable(name string) error {
 	parts := strings.Split(name, ".")
 	for _, p := range parts {
 		if p == "" || len(p) > maxIdentifier || !utf8.ValidString(p) || strings.ContainsAny(p, "\x00{}") {
-			return fmt.Errorf("jobs: WithTable(%q): %q is no name for a table: use 1 to %d bytes, without braces", name, p, maxIdentifier)
+			return fmt.Errorf("jobs: WithTable(%q): %q is no name for a table: use 1 to %d bytes, without braces", cut(name), cut(p), maxIdentifier)
 		}
 	}
 	if len(parts) > 2 {
-		return fmt.Errorf("jobs: WithTable(%q): too many dots: use table, or schema.table", name)
+		return fmt.Errorf("jobs: WithTable(%q): too many dots: use table, or schema.table", cut(name))
 	}
 	return nil
 }
+
+// cut keeps a name of any length from filling a log.
+func cut(name string) string {
+	if len(name) > 2*maxJob {
+		return strings.ToValidUTF8(name[:2*maxJob], "") + "…"
+	}
+	return name
+}
+
+// legible is a name as it can stand in a message, as keys do.
+func legible(name string) string { return sqllock.Name(name).String() }
 
 // maxJob is the width of the column, in characters.
 const maxJob = 100
@@ -122,16 +133,16 @@ func checkJob(job string) error {
 	case job == "":
 		return fmt.Errorf("jobs: the job has no name")
 	case !utf8.ValidString(job) || strings.ContainsRune(job, 0) || strings.TrimSpace(job) != job:
-		return fmt.Errorf("jobs: job %q: a name is UTF-8 text that neither begins nor ends with a space", job)
+		return fmt.Errorf("jobs: job %q: a name is UTF-8 text that neither begins nor ends with a space", cut(job))
 	case utf8.RuneCountInString(job) > maxJob:
-		return fmt.Errorf("jobs: job %q: the name is longer than %d characters", job, maxJob)
+		return fmt.Errorf("jobs: job %q: the name is longer than %d characters", cut(job), maxJob)
 	}
 	return nil
 }
 
 func checkSlot(job string, slot time.Time) error {
 	if y := slot.UTC().Year(); y < 1000 || y > 9999 {
-		return fmt.Errorf("jobs: job %q: the slot %v is not between the years 1000 and 9999: pass the time that the schedule says, not the zero time", job, slot)
+		return fmt.Errorf("jobs: job %q: the slot %v is not between the years 1000 and 9999: pass the time that the schedule says, not the zero time", cut(job), slot)
 	}
 	return nil
 }

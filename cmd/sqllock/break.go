@@ -73,7 +73,7 @@ func (b *breaker) run(ctx context.Context) error {
 	if err := b.end(ctx, h.PID); err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "ended session %d: %s is free, or its next holder's\n", h.PID, b.name)
+	fmt.Fprintf(b.out, "ended session %d: %s is free, or its next holder's\n", h.PID, printable(b.name))
 	return nil
 }
 

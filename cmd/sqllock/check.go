@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -53,7 +52,7 @@ It exits with 1 if there is an error among what it finds.`,
 
 func (a *app) showFindings(found sqllock.Findings, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(a.out).Encode(found)
+		return writeJSON(a.out, found)
 	}
 	width, _ := size(a.out)
 	colour := isTerminal(a.out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

@@ -20,6 +20,9 @@ import (
 	_ "github.com/sqllock/sqllock/pgxlock"
 )
 
+// maxPurpose is what PostgreSQL keeps of a client's name; a name that is too long for its first packet would not connect at all.
+const maxPurpose = 63
+
 const connectTimeout = 10 * time.Second // where the DSN says none
 
 // open opens a pool on the database that the flag or the environment names. purpose is what it is called on the server.
@@ -89,7 +92,7 @@ func (a *app) postgres(dsn, purpose string, plain bool) (driver.Connector, error
 		cfg.ConnectTimeout = connectTimeout
 	}
 	if cfg.RuntimeParams["application_name"] == "" {
-		cfg.RuntimeParams["application_name"] = purpose
+		cfg.RuntimeParams["application_name"] = shorten(printable(purpose), maxPurpose)
 	}
 	if !plain && !strings.Contains(dsn, "default_query_exec_mode") {
 		cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip a statement, and nothing stays in a pooler

@@ -73,7 +73,7 @@ func serverCode(err error) int {
 	var my *mysql.MySQLError
 	if errors.As(err, &my) {
 		switch my.Number {
-		case 1044, 1045, 1142, 1227, 1698:
+		case 1044, 1045, 1095, 1142, 1227, 1698:
 			return exNoPerm
 		case 1049:
 			return exConfig
@@ -96,5 +96,5 @@ func line(err error, secrets ...string) string {
 			text = strings.ReplaceAll(text, s, "xxxxx")
 		}
 	}
-	return "sqllock: " + strings.TrimPrefix(text, "sqllock: ")
+	return "sqllock: " + strings.TrimPrefix(printable(text), "sqllock: ")
 }

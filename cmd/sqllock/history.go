@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -72,7 +71,7 @@ func (a *app) showHistory(runs []jobs.Record, asJSON bool) error {
 		for i, r := range runs {
 			records[i] = slotRecord{r.Job, r.Slot, r.Status, r.Attempt, r.Token, r.Host, r.Started, r.Finished, r.Error}
 		}
-		return json.NewEncoder(a.out).Encode(records)
+		return writeJSON(a.out, records)
 	}
 	if len(runs) == 0 {
 		_, err := fmt.Fprintln(a.out, "no slot has been run")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -100,7 +99,7 @@ func (l *lister) once(ctx context.Context) error {
 		return err
 	}
 	if l.flags.json {
-		return json.NewEncoder(l.out).Encode(holders)
+		return writeJSON(l.out, holders)
 	}
 	width, _ := size(l.out)
 	lines := holderTable(holders, time.Now(), width)
@@ -207,7 +206,7 @@ func (l *lister) refresh(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return json.NewEncoder(l.out).Encode(holders)
+		return writeJSON(l.out, holders)
 	}
 	width, height := size(l.out)
 	now := time.Now()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -43,7 +42,7 @@ func (k *keyFlags) key() (key sqllock.Key, name string, err error) {
 	case k.id != "":
 		id, err := strconv.ParseInt(k.id, 10, 64)
 		if err != nil {
-			return key, "", usage(fmt.Sprintf("--id %q is not a number between -2^63 and 2^63-1", k.id))
+			return key, "", usage(fmt.Sprintf("--id %s is not a number between -2^63 and 2^63-1", echo(k.id)))
 		}
 		return sqllock.ID(id), k.id, nil
 	case k.pair != "":
@@ -54,7 +53,7 @@ func (k *keyFlags) key() (key sqllock.Key, name string, err error) {
 
 func nameKey(namespace, name string) (sqllock.Key, string, error) {
 	if !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
-		return sqllock.Key{}, "", usage(fmt.Sprintf("the key %q is not text", name))
+		return sqllock.Key{}, "", usage(fmt.Sprintf("the key %q is not text", shorten(name, 100)))
 	}
 	if namespace != "" {
 		return sqllock.Namespace(namespace).Name(name), namespace + "/" + name, nil
@@ -67,7 +66,7 @@ func pairKey(pair string) (sqllock.Key, string, error) {
 	a, errA := strconv.ParseInt(strings.TrimSpace(left), 10, 32)
 	b, errB := strconv.ParseInt(strings.TrimSpace(right), 10, 32)
 	if errA != nil || errB != nil {
-		return sqllock.Key{}, "", usage(fmt.Sprintf("--pair %q is not two numbers between -2^31 and 2^31-1, as 1,2", pair))
+		return sqllock.Key{}, "", usage(fmt.Sprintf("--pair %s is not two numbers between -2^31 and 2^31-1, as 1,2", echo(pair)))
 	}
 	return sqllock.Pair(int32(a), int32(b)), pair, nil
 }
@@ -119,7 +118,7 @@ same lock. It connects to nothing. Taken as a database's name, NAME also gives t
 			}
 			info := describeKey(key, name, namespace == "")
 			if asJSON {
-				return json.NewEncoder(a.out).Encode(info)
+				return writeJSON(a.out, info)
 			}
 			return info.write(a.out)
 		},
@@ -136,11 +135,18 @@ func describeKey(key sqllock.Key, name string, plain bool) keyInfo {
 		Migrate: sqllock.MigrateKey(name).Int64(), Rails: sqllock.RailsKey(name).Int64(), Goose: sqllock.GooseKey().Int64(),
 	}
 	if plain {
-		quoted := strings.ReplaceAll(name, "'", "''")
-		info.FromSQL = fmt.Sprintf("SELECT ('x' || left(encode(sha256(convert_to('%s', 'UTF8')), 'hex'), 16))::bit(64)::bigint", quoted)
+		info.FromSQL = fmt.Sprintf("SELECT ('x' || left(encode(sha256(%s), 'hex'), 16))::bit(64)::bigint", bytesInSQL(name))
 		info.FromPython = fmt.Sprintf("int.from_bytes(hashlib.sha256(%q.encode()).digest()[:8], signed=True)", name)
 	}
 	return info
+}
+
+// bytesInSQL writes what a terminal or a server's setting could read otherwise as the bytes that it is.
+func bytesInSQL(name string) string {
+	if printable(name) != name || strings.Contains(name, `\`) {
+		return fmt.Sprintf(`'\x%x'::bytea`, name)
+	}
+	return "convert_to('" + strings.ReplaceAll(name, "'", "''") + "', 'UTF8')"
 }
 
 func (i keyInfo) write(w io.Writer) error {
@@ -153,8 +159,8 @@ func (i keyInfo) write(w io.Writer) error {
 		lines = append(lines, [2]string{"computed in SQL", i.FromSQL}, [2]string{"in Python", i.FromPython})
 	}
 	lines = append(lines,
-		[2]string{"golang-migrate", fmt.Sprintf("%d, if %s is a database", i.Migrate, i.Key)},
-		[2]string{"Rails", fmt.Sprintf("%d, if %s is a database", i.Rails, i.Key)},
+		[2]string{"golang-migrate", fmt.Sprintf("%d, if %s is a database", i.Migrate, printable(i.Key))},
+		[2]string{"Rails", fmt.Sprintf("%d, if %s is a database", i.Rails, printable(i.Key))},
 		[2]string{"goose", fmt.Sprintf("%d, for every database", i.Goose)})
 	for _, l := range lines {
 		if _, err := fmt.Fprintf(w, "%-15s  %s\n", l[0], l[1]); err != nil {

@@ -22,7 +22,7 @@ func parseSlot(text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, usage(fmt.Sprintf("--slot %q is no time: give one such as 2026-12-02, 2026-12-02T15:04 or 2026-12-02T15:04:05+01:00", text))
+	return time.Time{}, usage(fmt.Sprintf("--slot %s is no time: give one such as 2026-12-02, 2026-12-02T15:04 or 2026-12-02T15:04:05+01:00", echo(text)))
 }
 
 func (f *runFlags) checkOnce() error {
@@ -112,7 +112,7 @@ func (o *onceRun) exit(ctx context.Context, outcome jobs.Outcome, err error) err
 		return &exit{exUnavailable, fmt.Sprintf("%s, slot %s: %s: see sqllock history", o.flags.name, o.flags.slot, outcome)}
 	case outcome != jobs.Ran:
 		if !o.flags.quiet {
-			fmt.Fprintf(o.app.err, "%s, slot %s: %s\n", o.flags.name, o.flags.slot, outcome)
+			fmt.Fprintf(o.app.err, "%s, slot %s: %s\n", printable(o.flags.name), printable(o.flags.slot), outcome)
 		}
 		return &exit{code: o.flags.conflict}
 	}

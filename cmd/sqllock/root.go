@@ -53,13 +53,13 @@ func (a *app) root() *cobra.Command {
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage(fmt.Sprintf("unknown command %q: see sqllock --help", args[0]))
+				return usage(fmt.Sprintf("unknown command %s: see sqllock --help", echo(args[0])))
 			}
 			return cmd.Help()
 		},
 	}
 	root.PersistentFlags().StringVar(&a.dsn, "dsn", "", "the database: postgres://... or mysql://... (others can read it in the process list: prefer SQLLOCK_DSN)")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err.Error()) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(flagError(err)) })
 	root.AddCommand(a.runCommand(), a.holdersCommand(), a.breakCommand(), a.checkCommand(), a.historyCommand(), a.keyCommand())
 	for _, c := range root.Commands() {
 		if c.Args == nil {
@@ -80,7 +80,7 @@ itself fails, with one line that says why.`
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage(fmt.Sprintf("%s takes no argument %q: see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath()))
+		return usage(fmt.Sprintf("%s takes no argument %s: see %s --help", cmd.CommandPath(), echo(args[0]), cmd.CommandPath()))
 	}
 	return nil
 }

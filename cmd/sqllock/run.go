@@ -266,7 +266,7 @@ func (a *app) acquire(ctx context.Context, f *runFlags, l sqllock.Locker, key sq
 		}
 		return nil, &exit{code: f.conflict}
 	case err == nil && f.verbose:
-		fmt.Fprintf(a.err, "sqllock: %s is held\n", name)
+		fmt.Fprintf(a.err, "sqllock: %s is held\n", printable(name))
 	}
 	return lock, err
 }
@@ -282,7 +282,7 @@ func (a *app) sayHeld(ctx context.Context, held *sqllock.HeldError, name string)
 	case who == "":
 		who = "a session that has just given it up"
 	}
-	fmt.Fprintf(a.err, "sqllock: %s is held by %s\n", name, who)
+	fmt.Fprintf(a.err, "sqllock: %s is held by %s\n", printable(name), printable(who))
 }
 
 // gotSignal is why waiting ended.

@@ -73,6 +73,17 @@ func (p *Proxy) Cut() {
 	}
 }
 
+// Sever closes every connection's end at the server, whose sessions end. In a black hole the clients do not hear of it.
+func (p *Proxy) Sever() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		for _, server := range l.ends[1:] {
+			server.Close()
+		}
+	}
+}
+
 // Blackhole switches a black hole on or off. It lets nothing through while connections stay open and new ones are
 // accepted: to the client, the server has vanished without a word. Once it is off, what was sent meanwhile arrives.
 func (p *Proxy) Blackhole(on bool) {

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"database/sql"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -61,71 +62,118 @@ func strikeWorkers(ctx context.Context, f *fleet, r *rand.Rand) counts {
 	return done
 }
 
-// strikeServer disturbs server and network until ctx ends, and leaves both as they should be. It returns also when.
-func strikeServer(ctx context.Context, t testing.TB, s *testbed.Server, proxy *testbed.Proxy, r *rand.Rand) (done counts, faults []span) {
+// A siege is what strikes the server and the network.
+type siege struct {
+	ctx     context.Context // of the attack
+	t       testing.TB
+	server  *testbed.Server
+	outside *sql.DB
+	links   []*testbed.Proxy // one for each worker's place
+	place   int              // which the fault strikes alone, or everywhere
+	*rand.Rand
+}
+
+// A fault strikes, leaves everything as it should be, and says what it did.
+type fault struct {
+	weight int
+	strike func(*siege) string
+	prompt bool // a holder's time to be told begins with it
+}
+
+const prompt = true
+
+var faults = []fault{
+	{7, (*siege).killSession, prompt},
+	{1, func(s *siege) string { s.server.Restart(s.t); return "server restarted, fast" }, !prompt},
+	{1, func(s *siege) string {
+		s.server.Stop(s.t, "immediate")
+		s.server.Restart(s.t)
+		return "server restarted, immediate"
+	}, !prompt},
+	{4, func(s *siege) string { s.choose(); s.onLinks((*testbed.Proxy).Cut); return "connections cut" }, prompt},
+	{3, (*siege).delay, !prompt},
+	{2, func(s *siege) string { s.silent(keepalive, silence); return "network silent past the keepalive" }, prompt},
+	{3, func(s *siege) string { s.silent(silence, 3*silence); return "network silent past the silence bound" }, prompt},
+	{4, (*siege).sever, prompt},
+	{2, (*siege).exhaustConnections, !prompt},
+	{3, (*siege).hostileTimeouts, !prompt},
+}
+
+// MySQL and MariaDB take the memory of locks from the heap.
+var postgresFaults = append([]fault{{2, (*siege).fillLockTable, !prompt}}, faults...)
+
+// strikeServer strikes until the attack ends, and returns what it did and when.
+func (s *siege) strikeServer() (done counts, when []span) {
 	done = counts{}
-	for breathe(ctx, r); ctx.Err() == nil; breathe(ctx, r) {
-		from, what := time.Now(), ""
-		switch n := r.IntN(20); {
-		case n < 7:
-			what = "session killed"
-			if !killSession(t, s) {
-				what = "no session killed"
-			}
-		case n < 8:
-			what = "server restarted, fast"
-			s.Restart(t)
-		case n < 9:
-			what = "server restarted, immediate"
-			s.Stop(t, "immediate")
-			s.Restart(t)
-		case n < 13:
-			what = "connections cut"
-			proxy.Cut()
-		case n < 16:
-			what = "network delayed"
-			proxy.Delay(between(r, time.Millisecond, 400*time.Millisecond))
-			wait(ctx, between(r, 100*time.Millisecond, time.Second))
-			proxy.Delay(0)
-		case n < 18:
-			what = "network silent past the keepalive"
-			silent(ctx, proxy, between(r, keepalive, silence))
-		default:
-			what = "network silent past the silence bound"
-			silent(ctx, proxy, between(r, silence, 3*silence))
-		}
+	for breathe(s.ctx, s.Rand); s.ctx.Err() == nil; breathe(s.ctx, s.Rand) {
+		from := time.Now()
+		s.place = everywhere
+		f := s.pick()
+		what := f.strike(s)
 		done[what]++
-		faults = append(faults, span{from, time.Now(), what})
+		when = append(when, span{from, time.Now(), what, s.place, f.prompt})
 	}
-	return done, faults
+	return done, when
 }
 
-func silent(ctx context.Context, proxy *testbed.Proxy, d time.Duration) {
-	proxy.Blackhole(true)
-	wait(ctx, d)
-	proxy.Blackhole(false)
+func (s *siege) pick() fault {
+	faults := faults
+	if s.postgres() {
+		faults = postgresFaults
+	}
+	total := 0
+	for _, f := range faults {
+		total += f.weight
+	}
+	n := s.IntN(total)
+	for _, f := range faults {
+		if n -= f.weight; n < 0 {
+			return f
+		}
+	}
+	panic("unreachable")
 }
 
-// killSession ends one session, of those that hold a lock if there are any. There may be none.
-func killSession(t testing.TB, s *testbed.Server) bool {
-	db := s.Outside(t)
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if s.Kind == testbed.KindPostgres {
-		var killed bool
-		err := db.QueryRowContext(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity a LEFT JOIN pg_locks l USING (pid)
-			WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND datname = current_database()
-			ORDER BY l.locktype = 'advisory' AND l.granted DESC NULLS LAST, random() LIMIT 1`).Scan(&killed)
-		return err == nil && killed
+func (s *siege) between(low, high time.Duration) time.Duration { return between(s.Rand, low, high) }
+
+func (s *siege) wait(low, high time.Duration) { wait(s.ctx, s.between(low, high)) }
+
+func (s *siege) silent(low, high time.Duration) {
+	s.choose()
+	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(true) })
+	s.wait(low, high)
+	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(false) })
+}
+
+// sever is the worst loss: the server lets the next one in at once, and the holder can but notice that nobody answers.
+func (s *siege) sever() string {
+	s.place = s.IntN(workers)
+	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(true); p.Sever() })
+	s.wait(keepalive, 3*silence)
+	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(false) })
+	return "network silent, and the sessions ended"
+}
+
+func (s *siege) delay() string {
+	d := s.between(time.Millisecond, 400*time.Millisecond)
+	s.choose()
+	s.onLinks(func(p *testbed.Proxy) { p.Delay(d) })
+	s.wait(100*time.Millisecond, time.Second)
+	s.onLinks(func(p *testbed.Proxy) { p.Delay(0) })
+	return "network delayed"
+}
+
+// choose has a fault of the network strike one worker rather than all: the others then want what it holds.
+func (s *siege) choose() {
+	if s.IntN(3) > 0 {
+		s.place = s.IntN(workers)
 	}
-	var id string
-	err := db.QueryRowContext(ctx, `SELECT t.PROCESSLIST_ID FROM performance_schema.threads t
-		LEFT JOIN performance_schema.metadata_locks m ON t.THREAD_ID = m.OWNER_THREAD_ID AND m.OBJECT_TYPE = 'USER LEVEL LOCK'
-		WHERE t.TYPE = 'FOREGROUND' AND t.PROCESSLIST_ID <> CONNECTION_ID() AND t.PROCESSLIST_USER IS NOT NULL
-		ORDER BY m.OBJECT_TYPE IS NULL, RAND() LIMIT 1`).Scan(&id)
-	if err == nil {
-		_, err = db.ExecContext(ctx, "KILL "+id)
+}
+
+func (s *siege) onLinks(do func(*testbed.Proxy)) {
+	for place, link := range s.links {
+		if s.place == everywhere || s.place == place {
+			do(link)
+		}
 	}
-	return err == nil
 }

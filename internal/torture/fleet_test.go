@@ -7,22 +7,26 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sqllock/sqllock/internal/testbed"
 )
 
 const workers = 4
 
 // A process is a worker as the test sees it.
 type process struct {
-	name    string
-	journal string
-	cmd     *exec.Cmd
-	orders  io.WriteCloser
-	says    *bufio.Scanner
+	name   string
+	place  int    // of those that are alive; another one takes it when this one is killed
+	log    string // the file of what it complains about
+	cmd    *exec.Cmd
+	orders io.WriteCloser
+	says   *bufio.Scanner
 
 	mu     sync.Mutex
 	stops  []span    // guarded by mu: when it stood still, or was being killed
@@ -32,7 +36,11 @@ type process struct {
 type span struct {
 	from, to time.Time
 	what     string
+	place    int  // of the one worker that it struck, or everywhere
+	prompt   bool // a holder's time to be told begins with it
 }
+
+const everywhere = -1
 
 // A fleet is all workers of one run. Only one goroutine strikes it.
 type fleet struct {
@@ -40,27 +48,38 @@ type fleet struct {
 	seed    uint64
 	folder  string
 	drivers []string
-	dsn     string
+	server  *testbed.Server
+	links   []*testbed.Proxy // through which each place reaches it
+	program string           // sqllock
+	witness *testbed.Server
 	alive   []*process
 	all     []*process
-	faults  []span // of server and network, which strike all
+	faults  []span    // of server and network
+	calm    time.Time // when they ended
 }
 
-func startFleet(t testing.TB, seed uint64, dsn string, drivers ...string) *fleet {
-	f := &fleet{t: t, seed: seed, folder: t.TempDir(), dsn: dsn, drivers: drivers}
+func startFleet(t testing.TB, seed uint64, server *testbed.Server, drivers ...string) *fleet {
+	f := &fleet{t: t, seed: seed, folder: t.TempDir(), server: server, witness: newWitness(t), drivers: drivers}
+	f.program = buildCommand(t, f.folder)
+	if err := os.Mkdir(filepath.Join(f.folder, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for i := range workers {
-		f.alive = append(f.alive, f.start(drivers[i%len(drivers)]))
+		f.links = append(f.links, testbed.NewProxy(t, server.Addr()))
+		f.alive = append(f.alive, f.start(i))
 	}
 	return f
 }
 
-func (f *fleet) start(driver string) *process {
-	p := &process{name: fmt.Sprintf("worker %d (%s)", len(f.all)+1, driver)}
-	p.journal = filepath.Join(f.folder, fmt.Sprint(len(f.all)+1))
+func (f *fleet) start(place int) *process {
+	driver, dsn := f.drivers[place%len(f.drivers)], f.server.Via(f.links[place]).DSN()
+	p := &process{place: place, name: fmt.Sprintf("worker %d (%s)", len(f.all)+1, driver)}
+	p.log = filepath.Join(f.folder, fmt.Sprint(len(f.all)+1))
 	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = append(os.Environ(), envDriver+"="+driver, envDSN+"="+f.dsn, envJournal+"="+p.journal,
+	p.cmd.Env = append(os.Environ(), envDriver+"="+driver, envDSN+"="+dsn, envName+"="+p.name, envWitness+"="+f.witness.DSN(),
+		envProgram+"="+f.program, "SQLLOCK_DSN="+dsn, "TMPDIR="+filepath.Join(f.folder, "tmp"),
 		fmt.Sprintf("%s=%d", envSeed, f.seed+uint64(len(f.all))))
-	log, err := os.Create(p.journal + ".stderr")
+	log, err := os.Create(p.log)
 	if err != nil {
 		f.t.Error(err)
 		return p
@@ -93,7 +112,7 @@ func (p *process) line() string {
 
 // stderr is what the worker had to complain about, cut.
 func (p *process) stderr() string {
-	text, _ := os.ReadFile(p.journal + ".stderr")
+	text, _ := os.ReadFile(p.log)
 	return string(text[max(0, len(text)-20_000):])
 }
 
@@ -110,7 +129,7 @@ func (f *fleet) kill(i int) {
 	p.mu.Unlock()
 	p.end()
 	p.stood(p.killed, "killed")
-	f.alive[i] = f.start(f.drivers[i%len(f.drivers)])
+	f.alive[i] = f.start(i)
 }
 
 // freeze stops a worker, for as long as wait takes.
@@ -130,23 +149,43 @@ func (f *fleet) freeze(i int, wait func()) {
 func (p *process) stood(from time.Time, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stops = append(p.stops, span{from, time.Now(), what})
+	p.stops = append(p.stops, span{from: from, to: time.Now(), what: what})
+}
+
+func (f *fleet) tell(order string) {
+	for _, p := range f.alive {
+		fmt.Fprintln(p.orders, order)
+	}
 }
 
 // order tells every worker something and waits for what they answer; a worker that does not answer shows its stacks.
 func (f *fleet) order(order, answer string, within time.Duration) (left []string) {
-	for _, p := range f.alive {
-		fmt.Fprintln(p.orders, order)
-	}
+	f.tell(order)
 	for _, p := range f.alive {
 		late := time.AfterFunc(within, func() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) })
 		line := p.line()
 		for ; strings.HasPrefix(line, "left: "); line = p.line() {
-			left = append(left, p.name+": "+strings.TrimPrefix(line, "left: "))
+			left = append(left, p.name+": "+strings.TrimPrefix(line, "left: ")+"\n"+p.stderr())
 		}
 		if late.Stop(); line != answer {
 			left = append(left, fmt.Sprintf("%s does not answer %q but %q: %s", p.name, order, line, p.stderr()))
 		}
+	}
+	return left
+}
+
+func (f *fleet) faultsAt(place int) []span {
+	return slices.DeleteFunc(slices.Clone(f.faults), func(s span) bool { return s.place != everywhere && s.place != place })
+}
+
+// files are those that somebody has left in the folder for temporary ones.
+func (f *fleet) files() (left []string) {
+	entries, err := os.ReadDir(filepath.Join(f.folder, "tmp"))
+	if err != nil {
+		f.t.Error(err)
+	}
+	for _, e := range entries {
+		left = append(left, "file "+e.Name())
 	}
 	return left
 }

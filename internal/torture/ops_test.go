@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,31 +28,42 @@ type task struct {
 	r *rand.Rand
 }
 
+// An operation tells the witness how it ended.
+type operation func(*task, context.Context)
+
+// A list has an operation as often as its weight says.
+var (
+	mysqlOperations = slices.Concat(
+		slices.Repeat([]operation{func(t *task, ctx context.Context) { t.try(ctx, "try", t.shared) }}, 20),
+		slices.Repeat([]operation{func(t *task, ctx context.Context) { t.acquire(ctx, "acquire", t.shared) }}, 20),
+		slices.Repeat([]operation{(*task).run}, 15),
+		slices.Repeat([]operation{func(t *task, ctx context.Context) { t.try(ctx, "try dedicated", t.dedicated) }}, 10),
+		slices.Repeat([]operation{func(t *task, ctx context.Context) { t.acquire(ctx, "acquire dedicated", t.dedicated) }}, 10),
+		slices.Repeat([]operation{(*task).once}, 20),
+		slices.Repeat([]operation{(*task).leak}, 4),
+		slices.Repeat([]operation{(*task).command}, 1),
+	)
+	postgresOperations = slices.Concat(mysqlOperations,
+		slices.Repeat([]operation{(*task).exclusive}, 10),
+		slices.Repeat([]operation{(*task).inTx}, 10),
+		slices.Repeat([]operation{func(t *task, ctx context.Context) {
+			t.Shared = true
+			t.acquire(ctx, "acquire shared", t.readers)
+		}}, 10),
+	)
+)
+
 // one does something at random.
 func (w *worker) one(r *rand.Rand) {
 	k := "k" + strconv.Itoa(r.IntN(keys))
 	t := &task{worker: w, r: r, event: event{Key: k, Bound: promised}}
 	ctx, cancel := context.WithTimeout(context.Background(), t.patience())
 	defer cancel()
-	switch n := r.IntN(100); {
-	case n < 20:
-		t.try(ctx, "try", w.shared)
-	case n < 40:
-		t.acquire(ctx, "acquire", w.shared)
-	case n < 55:
-		t.run(ctx, "run", w.shared)
-	case n < 65:
-		t.try(ctx, "try dedicated", w.dedicated)
-	case n < 75:
-		t.acquire(ctx, "acquire dedicated", w.dedicated)
-	case n < 85 && w.postgres:
-		t.exclusive(ctx)
-	case n < 92 && w.postgres:
-		t.Shared = true
-		t.acquire(ctx, "acquire shared", w.readers)
-	default:
-		t.once(ctx)
+	operations := mysqlOperations
+	if w.postgres {
+		operations = postgresOperations
 	}
+	operations[r.IntN(len(operations))](t, ctx)
 	t.think()
 }
 
@@ -90,15 +102,16 @@ func (t *task) hold(lock *sqllock.Lock, err error) {
 		t.end(err)
 		return
 	}
+	t.Token = lock.Token()
 	t.section(lock.Context())
 	t.end(lock.Release())
 }
 
 // run has jobs that fail and panic, and callers that cancel.
-func (t *task) run(ctx context.Context, op string, l sqllock.Locker) {
-	t.Op = op
+func (t *task) run(ctx context.Context) {
+	t.Op = "run"
 	defer t.survive()
-	ran, err := sqllock.Run(ctx, l, sqllock.Name(t.Key), t.job)
+	ran, err := sqllock.Run(ctx, t.shared, sqllock.Name(t.Key), t.job)
 	if !ran && err == nil {
 		err = sqllock.ErrHeld
 	}
@@ -115,8 +128,11 @@ func (t *task) exclusive(ctx context.Context) {
 		}
 		return err
 	})
-	if !ran && err == nil {
+	switch {
+	case !ran && err == nil:
 		err = sqllock.ErrHeld
+	case err == errJob: //nolint:errorlint // the very one
+		err = errors.New("rolled back: nobody knows whether it was held to the end")
 	}
 	t.end(err)
 }
@@ -160,10 +176,10 @@ func (t *task) survive() {
 	}
 }
 
-// section is what a lock protects. It writes down that it has the key, and until when at least.
-func (t *task) section(ctx context.Context) {
-	t.Section = t.sections.Add(1)
-	t.note("enter", time.Now())
+func (t *task) section(ctx context.Context) { t.work(ctx, t.length()) }
+
+// length is mostly short.
+func (t *task) length() time.Duration {
 	length := time.Duration(t.r.IntN(20_000)) * time.Microsecond
 	switch t.r.IntN(60) {
 	case 0, 1, 2:
@@ -171,12 +187,22 @@ func (t *task) section(ctx context.Context) {
 	case 3:
 		length *= 300 // one who is not told goes on for longer than the bound
 	}
+	return length
+}
+
+// work is what a lock protects. It tells the witness that it has the key, and until when at least.
+func (t *task) work(ctx context.Context, length time.Duration) {
+	t.Section = t.sections.Add(1)
+	t.note("enter", time.Now())
 	over := time.NewTimer(length)
 	defer over.Stop()
 	select {
 	case <-over.C:
 	case <-ctx.Done():
 	case <-t.stopping:
+	}
+	if t.Token != 0 { // even though it may have been told: that is what a fence is for
+		t.Fenced = !t.fenced(t.Key, t.Token)
 	}
 	at := time.Now() // before the look: held until then if the end has not been told
 	t.Told = ctx.Err() != nil
@@ -185,7 +211,7 @@ func (t *task) section(ctx context.Context) {
 
 func (t *task) note(kind string, at time.Time) {
 	t.Kind, t.At = kind, at
-	t.write(t.event)
+	t.tell(t.event)
 }
 
 func (t *task) finish(result string) {
@@ -196,9 +222,12 @@ func (t *task) finish(result string) {
 // end writes down what the library said in the end.
 func (t *task) end(err error) {
 	switch {
+	case t.Section == 0 && err == nil:
+		t.finish(done)
 	case t.Section == 0 && errors.Is(err, sqllock.ErrHeld):
 		t.finish(held)
 	case t.Section == 0:
+		t.Error = err.Error()
 		t.finish(failed)
 	case err == nil, err == errJob: //nolint:errorlint // the very one: Run joins what the release returned
 		t.finish(kept)

@@ -22,28 +22,36 @@ var (
 	only   = flag.String("torture.server", "", "the one server to attack: PostgreSQL, MySQL or MariaDB")
 )
 
-// TestMain runs a worker instead of the tests in a process that a test has started.
+// TestMain runs a worker, or what a worker has sqllock run, instead of the tests in a process that a test has started.
 func TestMain(m *testing.M) {
-	if os.Getenv(envDriver) != "" {
-		if err := workerMain(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	switch {
+	case os.Getenv(envSection) != "":
+		exit(commandMain())
+	case os.Getenv(envDriver) != "":
+		exit(workerMain())
 	}
 	testbed.Main(m)
 }
 
-// The servers commit to the operating system, so that what they confirmed survives that they are killed.
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// The servers commit to the operating system, so that what they confirmed survives that they are killed. They are small,
+// so that an attack can fill them.
 var targets = []struct {
 	kind    string
 	start   func(testing.TB, ...string) *testbed.Server
-	setting string
+	setting []string
 	drivers []string // every other worker has a guarded pool
 }{
-	{testbed.KindPostgres, testbed.StartPostgres, "synchronous_commit=on", []string{"pgx-sqllock", "pgx", "pgx-sqllock", "postgres"}},
-	{testbed.KindMySQL, testbed.StartMySQL, "--innodb-flush-log-at-trx-commit=2", []string{"mysql-sqllock", "mysql"}},
-	{testbed.KindMariaDB, testbed.StartMariaDB, "--innodb-flush-log-at-trx-commit=2", []string{"mysql-sqllock", "mysql"}},
+	{testbed.KindPostgres, testbed.StartPostgres, []string{"synchronous_commit=on", "max_connections=90", "max_locks_per_transaction=16"}, []string{"pgx-sqllock", "pgx", "pgx-sqllock", "postgres"}},
+	{testbed.KindMySQL, testbed.StartMySQL, []string{"--innodb-flush-log-at-trx-commit=2", "--max-connections=90"}, []string{"mysql-sqllock", "mysql"}},
+	{testbed.KindMariaDB, testbed.StartMariaDB, []string{"--innodb-flush-log-at-trx-commit=2", "--max-connections=90"}, []string{"mysql-sqllock", "mysql"}},
 }
 
 func TestTorture(t *testing.T) {
@@ -60,11 +68,10 @@ func TestTorture(t *testing.T) {
 			continue
 		}
 		t.Run(target.kind, func(t *testing.T) {
-			s := target.start(t, target.setting)
+			s := target.start(t, target.setting...)
 			ledger := makeLedger(t, s)
-			proxy := testbed.NewProxy(t, s.Addr())
-			f := startFleet(t, *seed+uint64(i)<<32, s.Via(proxy).DSN(), target.drivers...)
-			attack(t, f, s, proxy, each)
+			f := startFleet(t, *seed+uint64(i)<<32, s, target.drivers...)
+			attack(t, f, s, each)
 			quiet(t, f, s)
 			judge(t, f, ledger)
 		})
@@ -72,13 +79,19 @@ func TestTorture(t *testing.T) {
 }
 
 func makeLedger(t *testing.T, s *testbed.Server) *jobs.Ledger {
-	db := s.Outside(t)
-	db.SetMaxIdleConns(0) // or it would be a session too many in the end
+	db := outside(t, s)
 	ledger := jobs.NewLedger(db, lockerOn(s, db))
 	if err := ledger.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return ledger
+}
+
+// outside keeps no connection, or it would be a session too many in the end.
+func outside(t *testing.T, s *testbed.Server) *sql.DB {
+	db := s.Outside(t)
+	db.SetMaxIdleConns(0)
+	return db
 }
 
 func lockerOn(s *testbed.Server, db *sql.DB) sqllock.Locker {
@@ -89,15 +102,18 @@ func lockerOn(s *testbed.Server, db *sql.DB) sqllock.Locker {
 }
 
 // attack strikes workers and server at the same time, with dice of their own.
-func attack(t *testing.T, f *fleet, s *testbed.Server, proxy *testbed.Proxy, length time.Duration) {
+func attack(t *testing.T, f *fleet, s *testbed.Server, length time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	onWorkers := make(chan counts)
 	go func() { onWorkers <- strikeWorkers(ctx, f, rand.New(rand.NewPCG(f.seed, 1))) }()
-	faults, when := strikeServer(ctx, t, s, proxy, rand.New(rand.NewPCG(f.seed, 2)))
+	struck, when := (&siege{ctx: ctx, t: t, server: s, outside: outside(t, s), links: f.links, Rand: rand.New(rand.NewPCG(f.seed, 2))}).strikeServer()
 	f.faults = when
-	faults.add(<-onWorkers)
-	report(t, "faults", faults)
+	struck.add(<-onWorkers)
+	report(t, "faults", struck)
+	f.tell("calm")
+	f.calm = time.Now()
+	wait(t.Context(), calm)
 }
 
 // quiet lets the workers come to rest: nothing may be held then, and nothing left when they end.
@@ -111,6 +127,7 @@ func quiet(t *testing.T, f *fleet, s *testbed.Server) {
 	if n := sessions(t, s); n != 0 {
 		left = append(left, fmt.Sprintf("%d sessions on the server", n))
 	}
+	left = append(left, f.files()...)
 	t.Logf("left over: %d", len(left))
 	for _, l := range left {
 		t.Error("left over: ", l)
@@ -136,14 +153,16 @@ func sessions(t *testing.T, s *testbed.Server) (n int) {
 // judge reads what the workers wrote down.
 func judge(t *testing.T, f *fleet, ledger *jobs.Ledger) {
 	var all []*section
-	ops := counts{}
+	ops, events := counts{}, told(t, f.witness)
 	for _, p := range f.all {
-		sections, n := p.sections(readJournal(t, p.journal), f.faults)
+		sections, n := p.sections(events[p.name], f.faultsAt(p.place))
 		all = append(all, sections...)
 		ops.add(n)
 	}
 	report(t, "operations", ops)
+	judgeLife(t, f, events)
 	judgeOverlaps(t, byKey(all))
+	judgeFence(t, all)
 	judgeLedger(t, all, ledger)
 }
 
@@ -171,6 +190,23 @@ func judgeOverlaps(t *testing.T, keys map[string][]*section) {
 	t.Logf("overlaps: %d, of which with a holder that had lost the lock: %d, told after at most %v; handed on after the loss: %d", total, allowed, longest, handedOn)
 }
 
+// judgeFence: the resource refuses only those who were superseded, and they must know.
+func judgeFence(t *testing.T, all []*section) {
+	written, refused := 0, 0
+	for _, s := range all {
+		switch {
+		case s.Token == 0:
+		case !s.Fenced:
+			written++
+		case s.result == kept || !s.struck(s.to):
+			t.Errorf("key %s: the fence refused a holder that had not lost the lock: token %d, %v", s.Key, s.Token, s)
+		default:
+			refused++
+		}
+	}
+	t.Logf("fenced writes: %d, of which refused: %d", written+refused, refused)
+}
+
 // judgeLedger compares the table with what the workers saw: each slot succeeded once at most, a slot whose success was
 // confirmed says so, and no two runs of a job have the same token.
 func judgeLedger(t *testing.T, all []*section, ledger *jobs.Ledger) {
@@ -183,7 +219,7 @@ func judgeLedger(t *testing.T, all []*section, ledger *jobs.Ledger) {
 		rows[fmt.Sprint(r.Job, " ", r.Slot.UnixMicro())] = r.Status
 		statuses[r.Status]++
 	}
-	done, tokens, runs := counts{}, map[string]*section{}, 0
+	succeeded, tokens, runs := counts{}, map[string]*section{}, 0
 	for _, s := range all {
 		if s.Job == "" {
 			continue
@@ -195,13 +231,13 @@ func judgeLedger(t *testing.T, all []*section, ledger *jobs.Ledger) {
 		}
 		tokens[token] = s
 		if s.result == kept {
-			done[slot]++
+			succeeded[slot]++
 		}
-		if status := rows[slot]; status == "" || done[slot] > 0 && status != jobs.StatusSucceeded {
+		if status := rows[slot]; status == "" || succeeded[slot] > 0 && status != jobs.StatusSucceeded {
 			t.Errorf("slot %s is %q in the ledger: %v", slot, status, s)
 		}
 	}
-	for slot, n := range done {
+	for slot, n := range succeeded {
 		if n > 1 {
 			t.Errorf("slot %s succeeded %d times", slot, n)
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,14 +25,19 @@ import (
 const (
 	envDriver  = "SQLLOCK_TORTURE_DRIVER"
 	envDSN     = "SQLLOCK_TORTURE_DSN"
-	envJournal = "SQLLOCK_TORTURE_JOURNAL"
+	envName    = "SQLLOCK_TORTURE_NAME"
+	envWitness = "SQLLOCK_TORTURE_WITNESS"
 	envSeed    = "SQLLOCK_TORTURE_SEED"
+	envProgram = "SQLLOCK_TORTURE_PROGRAM" // sqllock itself
+	envSection = "SQLLOCK_TORTURE_SECTION" // these two make it what sqllock runs
+	envKey     = "SQLLOCK_TORTURE_KEY"
 )
 
 const (
 	keepalive = 300 * time.Millisecond
 	silence   = 2 * time.Second
 	promised  = keepalive + (silence-keepalive)/2 // the documentation's words for when a holder is told at the latest
+	calm      = 3 * silence                       // from the last fault to the end
 	loops     = 6                                 // goroutines of a worker that use locks
 	poolSize  = 12                                // dedicated pins and waiters need one connection each
 )
@@ -43,9 +49,10 @@ type locker interface {
 
 // A worker is a process with one pool, on which its loops use every kind of lock.
 type worker struct {
-	journal
+	*witness
 	db        *sql.DB
 	postgres  bool
+	guarded   bool
 	shared    locker         // many locks on one pin
 	readers   sqllock.Locker // the same one's shared locks; nil on MySQL
 	dedicated locker         // a pin for each lock
@@ -53,18 +60,14 @@ type worker struct {
 	stopping  <-chan struct{} // closed when the work is over
 }
 
-func newWorker() (*worker, error) {
-	file, err := os.OpenFile(os.Getenv(envJournal), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
+func newWorker(witness *witness) (*worker, error) {
 	driver := os.Getenv(envDriver)
 	db, err := sql.Open(driver, os.Getenv(envDSN))
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(poolSize)
-	w := &worker{journal: journal{file: file}, db: db, postgres: driver[0] == 'p'}
+	w := &worker{witness: witness, db: db, postgres: driver[0] == 'p', guarded: strings.HasSuffix(driver, "-sqllock")}
+	w.setPool()
 	options := []sqllock.LockerOption{sqllock.WithKeepalive(keepalive), sqllock.WithSilenceBound(silence)}
 	if w.postgres {
 		l := sqllock.NewPostgres(db, options...)
@@ -78,11 +81,15 @@ func newWorker() (*worker, error) {
 	return w, nil
 }
 
-// workerMain works until the test says "quiet", is idle until it says "end", and then ends in good order. A test that
-// has gone ends it, too.
+// workerMain works until the test says "quiet", from "calm" on with a pool that nobody changes, is idle until it says
+// "end", and then ends in good order. A test that has gone ends it, too.
 func workerMain() error {
 	before := runtime.NumGoroutine()
-	w, err := newWorker()
+	witness, err := openWitness()
+	if err != nil {
+		return err
+	}
+	w, err := newWorker(witness)
 	if err != nil {
 		return err
 	}
@@ -92,12 +99,15 @@ func workerMain() error {
 	}
 	orders := bufio.NewScanner(os.Stdin)
 	ctx, stop := context.WithCancel(context.Background())
+	calm, calmed := context.WithCancel(ctx)
 	go func() {
+		orders.Scan()
+		calmed()
 		orders.Scan()
 		stop()
 	}()
 	fmt.Println("started")
-	w.work(ctx, seed)
+	w.work(ctx, calm, seed)
 	fmt.Println("quiet")
 	if orders.Text() != "quiet" || !orders.Scan() {
 		os.Exit(1) // the test has gone
@@ -105,7 +115,7 @@ func workerMain() error {
 	return w.end(before)
 }
 
-func (w *worker) work(ctx context.Context, seed uint64) {
+func (w *worker) work(ctx, calm context.Context, seed uint64) {
 	w.stopping = ctx.Done()
 	var all sync.WaitGroup
 	for i := range loops {
@@ -116,7 +126,28 @@ func (w *worker) work(ctx context.Context, seed uint64) {
 			}
 		})
 	}
+	all.Go(func() { w.lead(ctx, rand.New(rand.NewPCG(seed, loops))) })
+	all.Go(func() { w.shrink(calm, rand.New(rand.NewPCG(seed, loops+1))) })
 	all.Wait()
+}
+
+// shrink changes what the pool may hold, as somebody would who tunes a running service.
+func (w *worker) shrink(ctx context.Context, r *rand.Rand) {
+	for wait(ctx, between(r, 0, silence)); ctx.Err() == nil; wait(ctx, between(r, 0, silence)) {
+		w.db.SetMaxOpenConns(3 + r.IntN(poolSize))
+		w.db.SetMaxIdleConns(r.IntN(poolSize))
+		w.db.SetConnMaxLifetime(between(r, 10*time.Millisecond, silence))
+		w.db.SetConnMaxIdleTime(between(r, 10*time.Millisecond, silence))
+	}
+	w.setPool()
+}
+
+// setPool keeps connections: what is left on one is then seen from outside.
+func (w *worker) setPool() {
+	w.db.SetMaxOpenConns(poolSize)
+	w.db.SetMaxIdleConns(poolSize)
+	w.db.SetConnMaxLifetime(0)
+	w.db.SetConnMaxIdleTime(0)
 }
 
 // end says what is left over.
@@ -131,6 +162,9 @@ func (w *worker) end(before int) error {
 	}
 	if err := w.db.Close(); err != nil {
 		fmt.Println("left: closing the pool:", err)
+	}
+	if err := w.witness.db.Close(); err != nil { // a slow write can leave a reader on pgx's idle connection
+		fmt.Println("left: closing the witness:", err)
 	}
 	if n := awaitZero(func() int { return runtime.NumGoroutine() - before }); n > 0 {
 		stacks := make([]byte, 64<<10)

@@ -5,7 +5,7 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 LENGTH      ?= 2m
 
-# each runs a command in every module: the library's, and those of the examples and benchmarks.
+# each runs a command in every module: the library's, and those of the examples, benchmarks and ORMs.
 each = @set -e; for m in $(MODULES); do echo "$$m: $(1)"; (cd $$m && $(1)); done
 
 .PHONY: build lint test bench fuzz torture matrix servers
@@ -22,6 +22,7 @@ lint:
 test:
 	go test -race -shuffle=on ./...
 	cd jobs/schedulers && go test -race -shuffle=on ./...
+	cd compat && go test -race -shuffle=on ./...
 	@test ! -f examples/go.mod || (set -x; cd examples && go test -race -shuffle=on ./...)
 
 bench:

@@ -11,6 +11,7 @@
 //
 // What a program has to know is little:
 //   - sqlx learns the guarded name with sqlx.BindDriver("pgx-sqllock", sqlx.DOLLAR);
-//   - GORM takes the pool: postgres.New(postgres.Config{Conn: db}), or the name: Config{DriverName: "pgx-sqllock"};
+//   - GORM takes the pool: postgres.New(postgres.Config{Conn: db}). By a name that it does not know, its migrator fails on PostgreSQL
+//     after a change of a table: see docs/compatibility-orms.md;
 //   - inside sql.Conn.Raw, sqllock.Unwrap gives the driver's own connection.
 package peers

@@ -94,7 +94,7 @@ var faults = []fault{
 	{3, (*siege).delay, !prompt},
 	{2, func(s *siege) string { s.silent(keepalive, silence); return "network silent past the keepalive" }, prompt},
 	{3, func(s *siege) string { s.silent(silence, 3*silence); return "network silent past the silence bound" }, prompt},
-	{4, (*siege).sever, prompt},
+	{6, (*siege).sever, prompt},
 	{2, (*siege).exhaustConnections, !prompt},
 	{3, (*siege).hostileTimeouts, !prompt},
 }
@@ -149,7 +149,7 @@ func (s *siege) silent(low, high time.Duration) {
 func (s *siege) sever() string {
 	s.place = s.IntN(workers)
 	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(true); p.Sever() })
-	s.wait(keepalive, 3*silence)
+	s.wait(silence, 3*silence)
 	s.onLinks(func(p *testbed.Proxy) { p.Blackhole(false) })
 	return "network silent, and the sessions ended"
 }

@@ -51,7 +51,9 @@ func run(alone, server, kind string) error {
 		return err
 	}
 	for _, name := range strings.Split(string(without), "\n") {
-		delete(s, name)
+		if r := s[name]; r != nil && r.how != "fail" {
+			delete(s, name)
+		}
 	}
 	for _, name := range s.named("fail") {
 		fmt.Fprintf(os.Stderr, "FAIL %s\n%s", name, s[name].output)

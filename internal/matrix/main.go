@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -55,8 +56,10 @@ func run(alone, server, kind string) error {
 			delete(s, name)
 		}
 	}
-	for _, name := range s.named("fail") {
-		fmt.Fprintf(os.Stderr, "FAIL %s\n%s", name, s[name].output)
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if s[name].how == "fail" { // parents too: a seed or a server's last words may be theirs
+			fmt.Fprintf(os.Stderr, "FAIL %s\n%s", name, s[name].output)
+		}
 	}
 	for _, name := range s.named("skip") {
 		fmt.Fprintf(os.Stderr, "skip %s: %s\n", name, s[name].reason())

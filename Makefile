@@ -8,7 +8,7 @@ LENGTH      ?= 2m
 # each runs a command in every module: the library's, and those of the examples, benchmarks and ORMs.
 each = @set -e; for m in $(MODULES); do echo "$$m: $(1)"; (cd $$m && $(1)); done
 
-.PHONY: build lint test bench fuzz torture servers
+.PHONY: build lint test bench fuzz torture matrix servers
 
 build:
 	$(call each,go build ./...)
@@ -38,6 +38,10 @@ fuzz:
 # All that the parts promise, while workers, servers and network fail at random: docs/proof.md.
 torture:
 	go test ./internal/torture -count=1 -v -timeout=0 -torture.length=$(LENGTH)
+
+# The suite on each server of the README's table: `make matrix`, or `make matrix ROWS="postgres-13 mysql"`.
+matrix:
+	scripts/matrix.sh $(ROWS)
 
 servers:
 	scripts/servers.sh

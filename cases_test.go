@@ -29,6 +29,7 @@ type stmtCase struct {
 	Held    bool     // what the server shows from outside before the connection is given back
 	Verdict string   // "discard", "keep" or "either"
 	Report  string   // the only report, if it is told
+	Since   int      // the server's first major version that has the statement; 0: all
 	Fails   bool     // the server refuses one of the statements; "either" says nothing of that
 }
 
@@ -84,6 +85,9 @@ func runCases(t *testing.T, k stack, s *testbed.Server, params string, cases []s
 				name = c.ID + "/exec"
 			}
 			t.Run(name, func(t *testing.T) {
+				if s.Before(c.Since) {
+					t.Skipf("%s has it since version %d: %q", s.Kind, c.Since, c.Run)
+				}
 				o.fresh(t)
 				c.check(t, o.pool(t, k, s, params), exec)
 			})

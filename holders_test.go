@@ -85,8 +85,10 @@ func checkHolders(p *lockPool, holds, waits sqllock.Holder) error {
 		kind = "advisory lock"
 	}
 	for _, h := range []sqllock.Holder{holds, waits} {
+		// Before version 14 the last statement of a pin's opening sets TCP keepalives.
+		opened := p.stack.postgres() && p.server.Before(14) && strings.Contains(h.Statement, "tcp_keepalives")
 		if h.Kind != kind || h.User != user || h.PID == 0 || h.Shared || h.Client == "" || h.State == "" || h.Hidden != "" ||
-			!strings.Contains(strings.ToLower(h.Statement), "lock") && (h.Waiting || !p.stack.is(onMariaDB)) || h.Since.IsZero() || time.Since(h.Since) > time.Hour {
+			!strings.Contains(strings.ToLower(h.Statement), "lock") && (h.Waiting || !p.stack.is(onMariaDB) && !opened) || h.Since.IsZero() || time.Since(h.Since) > time.Hour {
 			return fmt.Errorf("%+v", h)
 		}
 		if p.stack.postgres() == h.Connected.IsZero() {

@@ -83,12 +83,8 @@ func endHolder(t testing.TB, s *testbed.Server, key sqllock.Key) {
 	db := s.Outside(t)
 	defer db.Close()
 	if s.Kind == testbed.KindPostgres {
-		var ended bool
-		err := db.QueryRow(`SELECT bool_and(pg_terminate_backend(pid, 5000)) FROM pg_locks WHERE locktype = 'advisory' AND granted
-			AND (classid::int8 << 32 | objid::int8) = $1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, key.Int64()).Scan(&ended)
-		if err != nil || !ended {
-			t.Fatalf("end the holder: %v, %v", ended, err)
-		}
+		terminate(t, db, fmt.Sprint("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND (classid::int8 << 32 | objid::int8) = ", key.Int64(),
+			" AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"))
 		return
 	}
 	holder := func() (id sql.NullInt64) {
@@ -104,6 +100,18 @@ func endHolder(t testing.TB, s *testbed.Server, key sqllock.Key) {
 	await(t, 5*time.Second, func() error {
 		if now := holder(); now == id && id.Valid {
 			return fmt.Errorf("%d still holds it", id.Int64)
+		}
+		return nil
+	})
+}
+
+// terminate ends the PostgreSQL sessions whose PIDs query lists, and returns when they have gone.
+func terminate(t testing.TB, db *sql.DB, query string) {
+	t.Helper()
+	pids := value(t, db, "WITH l AS MATERIALIZED ("+query+") SELECT array_agg(pid) FROM l WHERE pg_terminate_backend(pid)")
+	await(t, 5*time.Second, func() error {
+		if n := value(t, db, "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1::int[])", pids); n != "0" {
+			return fmt.Errorf("%s sessions of %s are left", n, pids)
 		}
 		return nil
 	})

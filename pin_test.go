@@ -84,9 +84,10 @@ func TestPinRestoresTheSession(t *testing.T) {
 				params, show := "", "SELECT @@wait_timeout"
 				switch {
 				case k.postgres():
-					show = "SELECT current_setting('idle_session_timeout')"
+					bound := silenceSetting(k.server(t))
+					show = "SELECT current_setting('" + bound + "')"
 					if set {
-						params = "idle_session_timeout=77777"
+						params = bound + "=7777"
 					}
 				case set:
 					params = "wait_timeout=7777"

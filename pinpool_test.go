@@ -177,9 +177,7 @@ func killSessions(t testing.TB, p *lockPool) {
 	db := p.server.Outside(t)
 	defer db.Close()
 	if p.stack.postgres() {
-		if _, err := db.Exec("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"); err != nil {
-			t.Fatal(err)
-		}
+		terminate(t, db, "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 		return
 	}
 	others := "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()"

@@ -29,8 +29,8 @@ var failoverSlot = time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC)
 
 func newPair(t *testing.T) *pair {
 	primary := testbed.StartPostgres(t, "synchronous_commit=on")
+	own := primary.NewDatabase(t) // before the standby, so that it has the database from its start
 	standby := primary.StartStandby(t)
-	own := primary.NewDatabase(t)
 	p := &pair{t, own, own.At(standby), own.Outside(t)}
 	for _, q := range []string{"CREATE TABLE resource (id INTEGER PRIMARY KEY, body TEXT, token BIGINT)", "INSERT INTO resource VALUES (1, '', 0)"} {
 		_, err := p.outside.Exec(q)

@@ -17,7 +17,7 @@ import (
 
 var session = regexp.MustCompile(`(?:USER LEVEL LOCK|ExclusiveLock).* p?id (\d+)`)
 
-// killHolders ends every session that holds a lock.
+// killHolders ends every session that holds a lock, and returns when none does.
 func killHolders(t *testing.T, s *testbed.Server) {
 	t.Helper()
 	text := "KILL %s"
@@ -33,6 +33,7 @@ func killHolders(t *testing.T, s *testbed.Server) {
 			t.Error(err)
 		}
 	}
+	s.AwaitFree(t, 5*time.Second)
 }
 
 func TestLockLostDuringTheRun(t *testing.T) {
@@ -231,7 +232,6 @@ func TestEndsWhileItIsTakenOver(t *testing.T) {
 		}()
 		<-inside
 		killHolders(t, s)
-		s.AwaitFree(t, 5*time.Second)
 		newcomer.OnStep(func(step string) {
 			if step == "insert" {
 				close(end)

@@ -292,6 +292,9 @@ func TestRunLosesTheLock(t *testing.T) {
 // When the network goes silent, the command ends before the server lets another one in.
 func TestRunNetworkCut(t *testing.T) {
 	onEach(t, func(t *testing.T, s *testbed.Server) {
+		if s.Kind == testbed.KindPostgres && s.Before(14) {
+			t.Skip("PostgreSQL has idle_session_timeout since version 14: a proxy's kernel answers the TCP keepalives that bound the silence before")
+		}
 		const silence = 4 * time.Second // so that a loss is known after at most 2.5 s
 		proxy := testbed.NewProxy(t, s.Addr())
 		key, pids := keyOf(t), filepath.Join(t.TempDir(), "pid")

@@ -5,9 +5,6 @@ import (
 )
 
 func (s *suite) shared() {
-	if s.Shared == nil {
-		s.Skip("no shared locks")
-	}
 	a, b := s.New(s), s.New(s)
 	first := s.try(s.Shared(a), s.key)
 	second := s.try(s.Shared(a), s.key) // of the same locker
@@ -25,9 +22,6 @@ func (s *suite) shared() {
 
 // To a server one session is one holder, to which it grants everything.
 func (s *suite) sharedBesideExclusive() {
-	if s.Shared == nil {
-		s.Skip("no shared locks")
-	}
 	a := s.New(s)
 	lock := s.try(a, s.key)
 	s.busy(s.Shared(a), s.key)

@@ -75,7 +75,7 @@ func listen(p *program) []string {
 const smallMariaDBLog = "--innodb-log-file-size=8M" // the default's 96M take long to copy
 
 func installMariaDB(h helper) error {
-	install, err := lookPath("mariadb-install-db", filepath.Join(filepath.Dir(h.bin), "../bin"), filepath.Join(filepath.Dir(h.bin), "../scripts"))
+	install, err := findInstallDB(filepath.Dir(h.bin))
 	if err != nil {
 		return err
 	}
@@ -85,6 +85,15 @@ func installMariaDB(h helper) error {
 		return err
 	}
 	return h.run(append([]string{h.bin, "--no-defaults", basedir(h.bin), "--bootstrap"}, common...), "FLUSH PRIVILEGES;\n"+accounts)
+}
+
+// findInstallDB prefers the program that came with the server: PATH may have another version's, which does not fit.
+func findInstallDB(folder string) (string, error) {
+	const name = "mariadb-install-db"
+	if own := filepath.Join(folder, "../bin", name); isProgram(own) {
+		return own, nil
+	}
+	return lookPath(name, filepath.Join(folder, "../scripts"))
 }
 
 func mariadbCommand(p *program) []string {

@@ -28,7 +28,8 @@ type program struct {
 	port   int
 	args   []string // what the test wants besides engine.command
 
-	dog *watchdog
+	dog     *watchdog
+	stopped bool // by us
 	*process
 }
 
@@ -66,6 +67,7 @@ func (p *program) run() (version string, err error) {
 	if err != nil {
 		return "", err
 	}
+	p.stopped = false
 	return p.awaitHello()
 }
 
@@ -78,11 +80,11 @@ func (p *program) awaitHello() (version string, err error) {
 		}
 		if p.exited() {
 			p.dog.forget(p.pid)
-			return "", fmt.Errorf("%s ended at its start:\n%s", p.bin, tail(p.log()))
+			return "", fmt.Errorf("%s ended at its start:\n%s", p.bin, tail(p.log(), 15))
 		}
 	}
 	p.stop(syscall.SIGKILL)
-	return "", fmt.Errorf("%s does not answer after %v (%v):\n%s", p.bin, startLimit, err, tail(p.log()))
+	return "", fmt.Errorf("%s does not answer after %v (%v):\n%s", p.bin, startLimit, err, tail(p.log(), 15))
 }
 
 func (p *program) hello() (name, version string, err error) {
@@ -99,6 +101,7 @@ func (p *program) stop(sig syscall.Signal) error {
 	if !p.running() {
 		return nil
 	}
+	p.stopped = true
 	defer func() { p.dog.forget(p.pid) }()
 	if sig == syscall.SIGKILL {
 		return p.killNow()
@@ -116,6 +119,8 @@ func (p *program) remove() {
 	if p.running() {
 		p.resume() // stopped, it would hear nothing else
 		p.stop(p.engine.immediate)
+	} else if p.process != nil && !p.stopped {
+		fmt.Fprintf(os.Stderr, "testbed: %s ended by itself:\n%s\n", p.bin, tail(p.log(), 150))
 	}
 	if p.engine.sweep != nil {
 		p.engine.sweep(p)
@@ -139,14 +144,14 @@ func freePort() (int, error) {
 // portTaken tells whether a start failed because somebody took the port since freePort looked at it.
 func portTaken(err error) bool { return strings.Contains(err.Error(), "ddress already in use") }
 
-// tail returns the end of a log, for an error message.
-func tail(log string) string {
+// tail returns the last n lines of a log, for an error message.
+func tail(log string, n int) string {
 	text, err := os.ReadFile(log)
 	if err != nil {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return strings.Join(lines[max(0, len(lines)-15):], "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 func randomName() string {

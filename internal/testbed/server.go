@@ -103,6 +103,13 @@ func (s *Server) Via(p *Proxy) *Server {
 	return &via
 }
 
+// Before tells whether the server is of an older major version than major.
+func (s *Server) Before(major int) bool {
+	var own int
+	fmt.Sscan(s.Version, &own) // stops at the first dot
+	return own < major
+}
+
 // Addr returns host:port.
 func (s *Server) Addr() string { return s.addr() }
 

@@ -5,10 +5,28 @@ package testbed
 import (
 	"context"
 	"database/sql"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 )
+
+// A server that starts sweeps the folder of temporary tables: in one that is shared, another's vanish while they are open.
+func TestServersShareNoTemporaryFolder(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind kind) {
+		if kind.name == KindPostgres {
+			return // has its own in its data folder
+		}
+		s := kind.private(t)
+		var tmp, data string
+		if err := s.ask(t.Context(), "SELECT @@tmpdir, @@datadir", &tmp, &data); err != nil {
+			t.Fatal(err)
+		}
+		if tmp != filepath.Dir(filepath.Clean(data)) {
+			t.Errorf("%s is not the server's own, which is above %s", tmp, data)
+		}
+	})
+}
 
 // One server for all that ends or stops one: it takes the slowest a second to start.
 func TestPrivateServer(t *testing.T) {

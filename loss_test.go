@@ -211,7 +211,7 @@ func TestChild(t *testing.T) {
 	children[role](t, name, dsn)
 }
 
-var children = map[string]func(t *testing.T, driver, dsn string){"hold": childHolds, "fight": childFights, "history": childHistory}
+var children = map[string]func(t *testing.T, driver, dsn string){"hold": childHolds, "hold through silence": childHoldsThroughSilence, "fight": childFights, "history": childHistory}
 
 // child starts a process that plays the role and returns what it says, line by line.
 func child(t testing.TB, role string, k stack, s *testbed.Server) (*exec.Cmd, io.Writer, *bufio.Scanner) {
@@ -250,8 +250,14 @@ func (k stack) driverName() string {
 const childKey = "child"
 
 // childHolds holds a lock until it is lost.
-func childHolds(t *testing.T, driver, dsn string) {
-	l := childLocker(t, driver, dsn, sqllock.WithSilenceBound(time.Second))
+func childHolds(t *testing.T, driver, dsn string) { childHoldsWith(t, driver, dsn, time.Second) }
+
+func childHoldsThroughSilence(t *testing.T, driver, dsn string) {
+	childHoldsWith(t, driver, dsn, childSilence)
+}
+
+func childHoldsWith(t *testing.T, driver, dsn string, silence time.Duration) {
+	l := childLocker(t, driver, dsn, sqllock.WithSilenceBound(silence))
 	lock := mustTry(t, l, sqllock.Namespace(dsn).Name(childKey))
 	fmt.Println("held")
 	<-lock.Context().Done()
@@ -298,6 +304,42 @@ func TestProcessStoppedWhileHeld(t *testing.T) {
 			}
 			t.Logf("the child knew after %v", time.Since(start))
 			mustRelease(t, lock)
+		})
+	}
+}
+
+const childSilence = 4 * time.Second // so that holders are told after 2.5 s, and one that is asked has 1.5 s to answer
+
+// A process that goes on when its holders should have been told already does not give a silent server the whole time again:
+// another may have the lock.
+func TestProcessStoppedInSilence(t *testing.T) {
+	for _, k := range []stack{onPgx, onPQ, onMySQL, onMariaDB} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			s := k.server(t).NewDatabase(t)
+			skipWithoutIdleTimeout(t, s)
+			proxy := testbed.NewProxy(t, s.Addr())
+			cmd, _, out := child(t, "hold through silence", k, s.Via(proxy))
+			if !out.Scan() || out.Text() != "held" {
+				t.Fatalf("the child says %q, %v", out.Text(), out.Err())
+			}
+			proxy.Blackhole(true)
+			if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(childSilence * 3 / 4)
+			start := time.Now()
+			if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			if !out.Scan() || !strings.Contains(out.Text(), sqllock.ErrLost.Error()) {
+				t.Errorf("the child says %q, %v", out.Text(), out.Err())
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("the child knew after %v only", took)
+			}
+			proxy.Blackhole(false)
+			s.AwaitFree(t, 2*childSilence)
 		})
 	}
 }

@@ -302,11 +302,21 @@ func (p *pin) ping() error {
 // ends: whether the driver heeds that or not.
 func (p *pin) send(limit time.Duration, f func(context.Context) (bool, error)) (bool, error) {
 	p.sent = time.Now()
-	p.overdue.Reset(limit)
+	p.overdue.Reset(p.patience(limit))
 	ok, err := f(p.ctx)
 	p.overdue.Stop()
 	if err == nil {
 		p.heard, p.answered = p.sent, true
 	}
 	return ok, err
+}
+
+// patience is how long an answer may take. Holders are told at the latest the keepalive and the time-out after the server was
+// last heard of. A process that was stopped meanwhile comes late: it asks once more, and has an eighth of the time-out left.
+func (p *pin) patience(limit time.Duration) time.Duration {
+	if p.empty() {
+		return limit
+	}
+	left := time.Until(p.heard.Add(p.cfg.keepalive + p.cfg.timeout))
+	return min(limit, max(left, p.cfg.timeout/8))
 }

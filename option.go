@@ -62,7 +62,7 @@ const DefaultProbeTimeout = time.Second
 
 type config struct {
 	dialect      Dialect
-	report       func(Report)
+	report       func(Report) // nil: each pool's own log
 	policy       Policy
 	probe        Probe
 	probeTimeout time.Duration
@@ -83,8 +83,8 @@ func WithDialect(d Dialect) Option {
 	})
 }
 
-// WithReport delivers every [Report] to f instead of log/slog, which gets each kind of mistake and place at most once in ten seconds, and 20
-// lines of all together; [Stats] counts every report. f is called while the connection is being
+// WithReport delivers every [Report] to f instead of log/slog, which gets from each pool a kind of mistake at a place at most once in
+// ten seconds, and 20 lines of all together; [Stats] counts every report. f is called while the connection is being
 // returned to the pool, by several goroutines at once: it must not block, must not use that connection and must not
 // end its goroutine (t.Fatal does). A panic in f is logged, not passed on.
 func WithReport(f func(Report)) Option {
@@ -161,7 +161,7 @@ func WithStacks(on bool) Option {
 }
 
 func newConfig(d driver.Driver, opts []Option) (*config, error) {
-	c := &config{report: new(reportLogger).report, probeTimeout: DefaultProbeTimeout, stacks: true}
+	c := &config{probeTimeout: DefaultProbeTimeout, stacks: true}
 	if isNil(d) {
 		return nil, errors.New("sqllock: the driver is nil: pass the driver to guard, such as stdlib.GetDefaultDriver()")
 	}

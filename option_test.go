@@ -355,7 +355,7 @@ func TestReportReceivers(t *testing.T) {
 		opts []Option
 		want []string
 	}{
-		{"default", []Option{optionFunc(func(c *config) error { c.report = new(reportLogger).report; return nil })}, []string{"level=WARN", "kind=Leak", "action=discarded", "advisory lock 1 (exclusive)"}},
+		{"default", []Option{optionFunc(func(c *config) error { c.report = nil; return nil })}, []string{"level=WARN", "kind=Leak", "action=discarded", "advisory lock 1 (exclusive)"}},
 		{"panics", []Option{WithReport(func(Report) { panic("receiver") })}, []string{"level=ERROR", "receiver", "kind=Leak"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 // whoever looks at other connections takes a copy of the list first.
 type pool struct {
 	cfg      *config
+	report   func(Report)
 	counters counters
 	hidden   sync.Once // ValidatorHidden is reported once a pool
 
@@ -61,7 +62,13 @@ func Held(db *sql.DB) ([]Hold, error) {
 	return p.held(), nil
 }
 
-func newPool(cfg *config) *pool { return &pool{cfg: cfg, conns: map[*conn]struct{}{}} }
+func newPool(cfg *config) *pool {
+	p := &pool{cfg: cfg, report: cfg.report, conns: map[*conn]struct{}{}}
+	if p.report == nil { // a log for each pool: the mistakes of one hide no other's
+		p.report = new(reportLogger).report
+	}
+	return p
+}
 
 func (p *pool) add(c *conn) (id uint64) {
 	p.mu.Lock()
@@ -133,5 +140,5 @@ func (p *pool) deliver(r Report) {
 			logPanic(r, v)
 		}
 	}()
-	p.cfg.report(r)
+	p.report(r)
 }

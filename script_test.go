@@ -274,12 +274,12 @@ func TestScriptedLateGrant(t *testing.T) {
 	expectOpen(m, false)
 	m.ExpectExec(pgRestore).WillReturnResult(driver.ResultNoRows)
 	expectOpen(m, false)
-	m.ExpectQuery("CASE WHEN EXISTS .* THEN true WHEN .*set_config\\('lock_timeout', '250', true\\).*pg_advisory_lock").WillDelayFor(30 * time.Millisecond).WillReturnError(scriptedState("55P03"))
+	m.ExpectQuery("CASE WHEN EXISTS .* THEN true WHEN .*set_config\\('lock_timeout', '250', true\\).*pg_advisory_lock").WillDelayFor(600 * time.Millisecond).WillReturnError(scriptedState("55P03"))
 	m.ExpectQuery(pgHolds).WillReturnRows(row(true)) // granted all the same
 	m.ExpectQuery(pgUnlock).WillReturnRows(row(true))
 	m.ExpectExec(pgRestore).WillReturnResult(driver.ResultNoRows)
 	l := sqllock.NewPostgres(db)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // ends while the server waits
 	defer cancel()
 	if _, err := l.Acquire(ctx, sqllock.Name("x")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Acquire: %v", err)

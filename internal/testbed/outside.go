@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +15,11 @@ import (
 // itself, past any pooler or proxy, and is closed when t ends.
 func (s *Server) Outside(t testing.TB) *sql.DB {
 	t.Helper()
-	db, err := s.direct().open()
+	direct := *s.direct()
+	if direct.Kind == KindPostgres { // whatever time-out a test gives its database
+		direct.params = strings.TrimPrefix(direct.params+"&statement_timeout=0", "&")
+	}
+	db, err := direct.open()
 	if err != nil {
 		t.Fatalf("testbed: %v", err)
 	}

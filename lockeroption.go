@@ -49,7 +49,7 @@ func WithKeepalive(d time.Duration) LockerOption {
 // WithSilenceBound sets how long the server keeps the locks of a session that it hears nothing of; the default is
 // [DefaultSilenceBound], or four times a longer keepalive. It must be at least a second, and counts in whole seconds on MySQL.
 // The holder is told before the bound runs out. On PostgreSQL it is idle_session_timeout, or TCP keepalives before
-// version 14; on MySQL wait_timeout. A pinned session has it instead of its own, which it gets back at the end.
+// version 14, which a holder that is only stopped still answers; on MySQL wait_timeout. A pinned session has it instead of its own, which it gets back at the end.
 func WithSilenceBound(d time.Duration) LockerOption {
 	return lockerOption(func(c *lockerConfig) error {
 		if d < time.Second {

@@ -49,7 +49,7 @@ var targets = []struct {
 	setting []string
 	drivers []string // every other worker has a guarded pool
 }{
-	{testbed.KindPostgres, testbed.StartPostgres, []string{"synchronous_commit=on", "max_connections=90", "max_locks_per_transaction=16"}, []string{"pgx-sqllock", "pgx", "pgx-sqllock", "postgres"}},
+	{testbed.KindPostgres, testbed.StartPostgres, []string{"synchronous_commit=on", "full_page_writes=on", "max_connections=90", "max_locks_per_transaction=16"}, []string{"pgx-sqllock", "pgx", "pgx-sqllock", "postgres"}},
 	{testbed.KindMySQL, testbed.StartMySQL, []string{"--innodb-flush-log-at-trx-commit=2", "--max-connections=90"}, []string{"mysql-sqllock", "mysql"}},
 	{testbed.KindMariaDB, testbed.StartMariaDB, []string{"--innodb-flush-log-at-trx-commit=2", "--max-connections=90"}, []string{"mysql-sqllock", "mysql"}},
 }

@@ -357,8 +357,10 @@ func TestReportReceivers(t *testing.T) {
 	}{
 		{"default", []Option{optionFunc(func(c *config) error { c.report = nil; return nil })}, []string{"level=WARN", "kind=Leak", "action=discarded", "advisory lock 1 (exclusive)"}},
 		{"panics", []Option{WithReport(func(Report) { panic("receiver") })}, []string{"level=ERROR", "receiver", "kind=Leak"}},
+		{"log panics", []Option{WithReport(func(Report) { slog.SetDefault(slog.New(brokenLog{})); panic("receiver") })}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 			log.Reset()
 			inBubble(t, c.opts, func(t *testing.T, srv *fakeServer, db *sql.DB) {
 				srv.bare = true // nothing comes to srv.report
@@ -388,3 +390,9 @@ func TestLastOptionWins(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// brokenLog is a program's own log that does not work.
+type brokenLog struct{ slog.Handler }
+
+func (brokenLog) Enabled(context.Context, slog.Level) bool  { return true }
+func (brokenLog) Handle(context.Context, slog.Record) error { panic("log") }

@@ -166,7 +166,9 @@ func (r Report) remedy() string {
 	}
 }
 
+// logPanic says so, unless it is the program's log that panics: then nobody can be told, and the connection still goes its way.
 func logPanic(r Report, v any) {
+	defer func() { _ = recover() }()
 	slog.Error("sqllock: the function given to WithReport panicked", "panic", fmt.Sprint(v), "kind", r.Kind.String())
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,9 @@ func TestTorture(t *testing.T) {
 		*seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("seed %d: repeat with -torture.seed=%d -torture.length=%v", *seed, *seed, *length)
+	if *only != "" && !slices.Contains([]string{testbed.KindPostgres, testbed.KindMySQL, testbed.KindMariaDB}, *only) {
+		t.Fatalf("-torture.server=%s is none of %s, %s and %s", *only, testbed.KindPostgres, testbed.KindMySQL, testbed.KindMariaDB)
+	}
 	each := *length / time.Duration(len(targets))
 	if *only != "" {
 		each = *length

@@ -145,6 +145,52 @@ func takeOverWithAnOutdatedToken(t *testing.T, slow, fast *replica) {
 	})
 }
 
+// A slot that is taken over leaves its token free, and no later grant gets that one again, for a new slot or one that failed
+// before, whatever its looks have seen: before it had the lock, and, as one that has lost it, afterwards.
+func TestFreedTokenIsNotGivenAgain(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s *testbed.Server) {
+		for _, tries := range []int64{1, 2} {
+			for _, step := range []string{"lock", "insert"} {
+				slow, fast := open(t, s), open(t, s)
+				job := fmt.Sprint(step, tries)
+				if tries == 2 {
+					_, _ = slow.Do(t.Context(), job, slot0, fails)
+				}
+				slow.OnStep(func(at string) {
+					if at == step {
+						slow.OnStep(nil)
+						takeTwoTokens(t, s, fast, job, step == "insert")
+					}
+				})
+				slow.do(t, job, slot0, jobs.Ran, func(_ context.Context, run *jobs.Run) error {
+					if run.Token != tries+2 {
+						t.Errorf("%s: the token is %d, want %d", job, run.Token, tries+2)
+					}
+					return nil
+				})
+			}
+		}
+	})
+}
+
+func fails(context.Context, *jobs.Run) error { return errors.New("no") }
+
+// takeTwoTokens runs another slot, which fails, and takes it over, by hand where somebody else has the lock.
+func takeTwoTokens(t *testing.T, s *testbed.Server, r *replica, job string, byHand bool) {
+	t.Helper()
+	if !byHand {
+		_, _ = r.Do(t.Context(), job, slot0.Add(time.Hour), fails)
+		r.do(t, job, slot0.Add(time.Hour), jobs.Ran, done)
+		return
+	}
+	_, err := s.Outside(t).ExecContext(t.Context(), "INSERT INTO job_runs (job, slot, status, attempt, token, host, started) SELECT '"+job+"', TIMESTAMP '2026-03-29 01:00:00', 'succeeded', 2,"+
+		" COALESCE(MAX(token), 0) + 2, 'other', TIMESTAMP '2026-03-29 00:00:00' FROM job_runs WHERE job = '"+job+"'")
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The runner of the last attempt is cut off: the history says so.
 func TestCutOffAtTheLastAttempt(t *testing.T) {
 	t.Parallel()

@@ -161,7 +161,7 @@ func (o *once) cutOff(seen row) bool {
 
 // grant makes the row ours, with the job's next token. Whoever calls it holds the lock.
 func (o *once) grant(ctx context.Context, seen row) (*Run, Outcome, error) {
-	const tries = 4 // the first look may be outdated; more only if a runner that has lost the lock interferes
+	const tries = 10 // the first look may be outdated; more if a runner that has lost the lock, or the server, interferes
 	for range tries {
 		if outcome := o.verdict(seen); outcome != NotRun {
 			return nil, outcome, o.bury(ctx, seen)
@@ -184,7 +184,7 @@ func (o *once) grant(ctx context.Context, seen row) (*Run, Outcome, error) {
 
 func (o *once) write(ctx context.Context, run *Run, seen row) (bool, error) {
 	if seen.status == "" {
-		return o.t.insert(ctx, o.l.db, run, o.l.cfg.host)
+		return o.t.insert(ctx, o.l.db, run, seen, o.l.cfg.host)
 	}
 	return o.t.takeOver(ctx, o.l.db, run, seen, o.l.cfg.host)
 }

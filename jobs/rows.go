@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,14 +42,20 @@ func (t *table) look(ctx context.Context, db querier, job, key string, slot time
 	return r, err
 }
 
-// insert says false if somebody else has inserted the slot, or taken the token.
-func (t *table) insert(ctx context.Context, db querier, run *Run, host string) (bool, error) {
+// topIs is the condition that the job's greatest token still is what was seen. That the next one is free does not say so: a slot
+// that was taken over has left it. MySQL reads the table that it writes only through a derived one.
+const topIs = " COALESCE((SELECT m.top FROM (SELECT MAX(token) AS top FROM {table} WHERE {job} = ?) m), 0) = ?"
+
+// insert says false if somebody else has inserted the slot, or got a token.
+func (t *table) insert(ctx context.Context, db querier, run *Run, seen row, host string) (bool, error) {
 	columns, marks, args := "{job}, {key}", "?, ?", []any{run.Job, run.key}
 	if t.daily {
 		columns, marks, args = columns+", slot", marks+", ?", append(args, exact(run.Slot))
 	}
-	return t.unless(ctx, db, "INSERT INTO {table} ("+columns+", status, attempt, token, host, started) VALUES ("+marks+", 'running', 1, ?, ?, {now})",
-		append(args, run.Token, host)...)
+	ok, err := t.unless(ctx, db, "INSERT INTO {table} ("+columns+", status, attempt, token, host, started)"+
+		" SELECT "+marks+", 'running', 1, ?, ?, {now} FROM (SELECT 1 AS one) o WHERE"+topIs,
+		append(args, run.Token, host, run.Job, seen.top)...)
+	return ok, unlessRaced(err)
 }
 
 // unless runs an insert and says whether there was no such row. On PostgreSQL the duplicate must be no error, which would
@@ -64,15 +71,21 @@ func (t *table) unless(ctx context.Context, db querier, insert string, args ...a
 	return ok, err
 }
 
-// takeOver grants the slot anew if its row still is what was seen.
+// takeOver grants the slot anew if its row still is what was seen, and nobody got a token since.
 func (t *table) takeOver(ctx context.Context, db querier, run *Run, seen row, host string) (bool, error) {
 	ok, err := t.change(ctx, db, `UPDATE {table} SET status = 'running', attempt = ?, token = ?, host = ?, started = {now}, finished = NULL, error = NULL`+
-		` WHERE {job} = ? AND {key} = ? AND status = ? AND attempt = ?`,
-		run.Attempt, run.Token, host, run.Job, run.key, seen.status, seen.attempt)
-	if isDuplicate(err) { // of the token
-		return false, nil
+		` WHERE {job} = ? AND {key} = ? AND status = ? AND attempt = ? AND`+topIs,
+		run.Attempt, run.Token, host, run.Job, run.key, seen.status, seen.attempt, run.Job, seen.top)
+	return ok, unlessRaced(err)
+}
+
+// unlessRaced hides the errors of a grant that came second: the token is taken, or the server could not put two grants in order
+// (MySQL locks the gap that topIs reads, PostgreSQL may be set to serializable) and has undone this one.
+func unlessRaced(err error) error {
+	if isDuplicate(err) || isError(err, 1213, "40001", "40P01") {
+		return nil
 	}
-	return ok, err
+	return err
 }
 
 // finish closes a running row, and says false if it is another grant's by now.
@@ -90,16 +103,18 @@ func (t *table) change(ctx context.Context, db querier, text string, args ...any
 	return n > 0, err
 }
 
-// isDuplicate knows the errors of a unique key. go-sql-driver's without its adapter shows in its text alone.
-func isDuplicate(err error) bool {
+func isDuplicate(err error) bool { return isError(err, 1062, "23505") }
+
+// isError knows an error by MySQL's number or PostgreSQL's states. go-sql-driver's without its adapter shows in its text alone.
+func isError(err error, number int, states ...string) bool {
 	var state interface{ SQLState() string }
 	switch {
 	case err == nil:
 		return false
-	case errors.As(err, &state) && state.SQLState() == "23505":
+	case errors.As(err, &state) && slices.Contains(states, state.SQLState()):
 		return true
 	}
-	return native.ErrorNumber(err) == 1062 || strings.Contains(err.Error(), "Error 1062 ")
+	return int(native.ErrorNumber(err)) == number || strings.Contains(err.Error(), fmt.Sprintf("Error %d ", number))
 }
 
 // clean makes a text that every server's column takes: valid UTF-8 without NUL, and not longer than max bytes.

@@ -83,10 +83,10 @@ func WithDialect(d Dialect) Option {
 	})
 }
 
-// WithReport delivers every [Report] to f instead of log/slog, which gets from each pool a kind of mistake at a place at most once in
-// ten seconds, and 20 lines of all together; [Stats] counts every report. f is called while the connection is being
-// returned to the pool, by several goroutines at once: it must not block, must not use that connection and must not
-// end its goroutine (t.Fatal does). A panic in f is logged, not passed on.
+// WithReport delivers every [Report] to f instead of log/slog, which gets from each pool a kind of mistake at a place at most
+// once in ten seconds, and 20 lines of a kind; left_out on a line is how many of any kind had none before it. [Stats] counts
+// every report. f is called while the connection is being returned to the pool, by several goroutines at once: it must not
+// block, must not use that connection and must not end its goroutine (t.Fatal does). A panic in f is logged, not passed on.
 func WithReport(f func(Report)) Option {
 	return optionFunc(func(c *config) error {
 		if f == nil {

@@ -9,7 +9,7 @@ import (
 const (
 	// logWindow is how long a mistake that was logged is not logged again.
 	logWindow = 10 * time.Second
-	// maxLogLines bounds what one window logs of mistakes that differ.
+	// maxLogLines bounds what one window logs of a kind: many leaks must not hide the one session that died.
 	maxLogLines = 20
 )
 
@@ -19,6 +19,7 @@ type reportLogger struct {
 	mu      sync.Mutex
 	until   time.Time
 	seen    map[string]struct{} // what the window has logged
+	lines   map[Kind]int        // and how many of each kind
 	leftOut int                 // since the last line
 }
 
@@ -43,13 +44,14 @@ func (l *reportLogger) admit(r Report) (leftOut int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !r.Time.Before(l.until) {
-		l.until, l.seen = r.Time.Add(logWindow), map[string]struct{}{}
+		l.until, l.seen, l.lines = r.Time.Add(logWindow), map[string]struct{}{}, map[Kind]int{}
 	}
-	if _, again := l.seen[mistake]; again || len(l.seen) == maxLogLines {
+	if _, again := l.seen[mistake]; again || l.lines[r.Kind] == maxLogLines {
 		l.leftOut++
 		return 0, false
 	}
 	l.seen[mistake] = struct{}{}
+	l.lines[r.Kind]++
 	leftOut, l.leftOut = l.leftOut, 0
 	return leftOut, true
 }

@@ -49,4 +49,10 @@ func TestLogIsLimited(t *testing.T) {
 	l.report(Report{Kind: SessionDied, Holds: []Hold{{Stack: stack}}, Time: now})
 	l.report(Report{Kind: SessionDied, Holds: []Hold{{Stack: stack}}, Time: now})
 	want(1, "left_out=4")
+	now = now.Add(logWindow)
+	for i := range 2 * maxLogLines {
+		send(1, fmt.Sprint("SELECT ", i))
+	}
+	l.report(Report{Kind: SessionDied, Statement: "SELECT a", Time: now}) // rarer, and graver
+	want(maxLogLines+1, "kind=SessionDied")
 }

@@ -1,8 +1,12 @@
 #!/bin/sh
 # Plants one bug after another in a copy of the library and says whether the torture run catches it, and what the suite's
 # own tests say: an attack that cannot fail proves nothing. Usage: scripts/plant.sh [length [server [name]]]
+# It ends with status 1 if a bug was missed by both.
 set -eu
+cd "$(dirname "$0")/.."
 length=${1:-15s} server=${2:-PostgreSQL} chosen=${3:-}
+case $server in PostgreSQL | MySQL | MariaDB) ;; *) echo "plant.sh: the server is PostgreSQL, MySQL or MariaDB, not $server" >&2 && exit 2 ;; esac
+missed=0 planted=0
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 
@@ -15,14 +19,17 @@ plant() {
     echo "$1: the bug does not fit into $2" && exit 1
   fi
   (cd "$copy/tree" && go build ./...)
+  planted=$((planted + 1)) caught=0
   torture "$1"
   [ -z "${4:-}" ] || suite "$1" "$4" "$5"
+  [ "$caught" = 1 ] || missed=1
 }
 
 torture() {
   if (cd "$copy/tree" && go test ./internal/torture -count=1 -v -run TestTorture "-torture.length=$length" "-torture.server=$server") >"$copy/log" 2>&1; then
     echo "$1: torture: MISSED ($(grep -om1 'seed [0-9]*' "$copy/log"))"
   else
+    caught=1
     echo "$1: torture: caught ($(grep -om1 'seed [0-9]*' "$copy/log")): $(grep -m1 -oE '(key .* two holders|left over:  .*|still held after|slot .* succeeded [0-9]+ times|slot .* is .* in the ledger|one token for two|no .* has worked .* tries|has done nothing|the fence refused)' "$copy/log" || tail -n 3 "$copy/log")"
   fi
 }
@@ -31,6 +38,7 @@ suite() { # suite NAME PACKAGE TESTS
   if (cd "$copy/tree" && go test "$2" -count=1 -run "$3") >"$copy/log" 2>&1; then
     echo "$1: suite: MISSED by $3"
   else
+    caught=1
     echo "$1: suite: caught by $(grep -m1 -oE -- '--- FAIL: [^ ]+' "$copy/log" || tail -n 3 "$copy/log")"
   fi
 }
@@ -59,3 +67,6 @@ plant probe leakguard.go 's/^\tc.table.adopt(found)$/\t_ = found\n\tc.table.adop
 plant guard leakguard.go 's/^\tcase len(holds) == 0:$/\tcase true:/'
 # A new leader does not wait until the one before must know.
 plant stepup jobs/lead.go 's/^\terr := sleep(ctx, c.cfg.delay)$/\terr := sleep(ctx, 0)/' ./jobs TestLeadAfterAKilledSession
+
+[ "$planted" != 0 ] || { echo "plant.sh: there is no bug named $chosen" >&2 && exit 2; }
+exit "$missed"

@@ -146,7 +146,7 @@ func (l *lexer) unicodeName(t *token, pos int) {
 	}
 }
 
-// unescapeName resolves \XXXX and \+XXXXXX. What the server would refuse stays as it is.
+// unescapeName resolves a backslash with four hexadecimal digits, or with + and six. What the server would refuse stays as it is.
 func unescapeName(s string, escape byte) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

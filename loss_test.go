@@ -237,6 +237,16 @@ func child(t testing.TB, role string, k stack, s *testbed.Server) (*exec.Cmd, io
 	return cmd, in, bufio.NewScanner(out)
 }
 
+// holdingChild is a child that holds its lock.
+func holdingChild(t testing.TB, role string, k stack, s *testbed.Server) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd, _, out := child(t, role, k, s)
+	if !out.Scan() || out.Text() != "held" {
+		t.Fatalf("the child says %q, %v", out.Text(), out.Err())
+	}
+	return cmd, out
+}
+
 func (k stack) driverName() string {
 	switch k.name {
 	case onPgx.name:
@@ -275,10 +285,7 @@ func TestProcessStoppedWhileHeld(t *testing.T) {
 			p := newLockPool(t, k, s, false, "")
 			l := p.locker(t)
 			key := sqllock.Namespace(s.DSN()).Name(childKey)
-			cmd, _, out := child(t, "hold", k, s)
-			if !out.Scan() || out.Text() != "held" {
-				t.Fatalf("the child says %q, %v", out.Text(), out.Err())
-			}
+			cmd, out := holdingChild(t, "hold", k, s)
 			if _, err := l.TryAcquire(t.Context(), key); !errors.Is(err, sqllock.ErrHeld) {
 				t.Fatal(err)
 			}
@@ -319,10 +326,7 @@ func TestProcessStoppedInSilence(t *testing.T) {
 			s := k.server(t).NewDatabase(t)
 			skipWithoutIdleTimeout(t, s)
 			proxy := testbed.NewProxy(t, s.Addr())
-			cmd, _, out := child(t, "hold through silence", k, s.Via(proxy))
-			if !out.Scan() || out.Text() != "held" {
-				t.Fatalf("the child says %q, %v", out.Text(), out.Err())
-			}
+			cmd, out := holdingChild(t, "hold through silence", k, s.Via(proxy))
 			proxy.Blackhole(true)
 			if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
